@@ -12,7 +12,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow image hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e pictures zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e pictures zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -44,8 +44,12 @@ test: setup ## run the tests
 slow: setup ## run the tests that `make test` leaves out for their time (minutes)
 	$(BIN)/pytest -q -n auto $(ELSEWHERE) --ignore=tests/deploy -m slow $(ARGS)
 
-image: setup ## build the image and chat in it, start the unit with systemd (needs root, podman, crun, mmdebstrap; no part of CI)
+image: setup ## build the image and chat in it, start the unit with systemd, render the manifests (needs root, podman, crun, mmdebstrap, kubectl; no part of CI)
 	$(BIN)/pytest -q -n 0 -s -rs tests/deploy -m slow --timeout=1800 $(ARGS)
+
+cluster: setup ## run the tests of the program with five processes on PostgreSQL for each, then kill and freeze some (20 minutes)
+	TIELINE_TESTS_ON=cluster $(BIN)/pytest -q -n 2 tests/program -m "not slow" $(ARGS)
+	$(BIN)/pytest -q -n 0 tests/cluster
 
 hostile: setup ## try every tool, parser, renderer and expression with hostile texts
 	$(BIN)/pytest -q -n 2 tests/hostile $(ARGS)
@@ -79,7 +83,7 @@ fmt: setup ## format the code
 lock: setup ## lock the requirements anew, with hashes and without addresses; make the table of models
 	$(BIN)/uv lock --quiet --upgrade
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev -o requirements/run.lock > /dev/null
-	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql --extra documents --extra oidc -o requirements/image.lock > /dev/null
+	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --no-dev --extra postgresql --extra documents --extra oidc --extra otel -o requirements/image.lock > /dev/null
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm --extra postgresql -o requirements/dev.lock > /dev/null
 	echo "hatchling>=1.27" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
 		--no-header --no-annotate -o requirements/build.lock - > /dev/null
@@ -119,13 +123,13 @@ pictures: setup ## play the scenes of docs/look-after-a-group.md and draw them a
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/triggers/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)
 
-foreign: setup ## models and MCP against what others wrote (needs npm; no part of CI)
+foreign: setup ## models, MCP and the doors for programs against what others wrote (needs npm; no part of CI)
 	@command -v npm > /dev/null || { echo "make foreign needs npm, which is not installed"; exit 1; }
 	@set -e; \
 	cmp -s tests/foreign/npm.txt .foreign/npm.txt || { \
 		npm install --prefix .foreign --no-audit --no-fund --loglevel=error $$(cat tests/foreign/npm.txt); \
 		cp tests/foreign/npm.txt .foreign/; }; \
-	for list in pypi pypi-sdk1; do cmp -s tests/foreign/$$list.txt .foreign/$$list.txt || { \
+	for list in pypi pypi-sdk1 pypi-clients; do cmp -s tests/foreign/$$list.txt .foreign/$$list.txt || { \
 		$(PYTHON) -m venv .foreign/$$list; \
 		.foreign/$$list/bin/pip install -q --disable-pip-version-check -r tests/foreign/$$list.txt; \
 		cp tests/foreign/$$list.txt .foreign/; }; done

@@ -18,10 +18,10 @@ from typing import Any
 import anyio
 from anyio.abc import TaskGroup
 
-from agent.core.clock import Clock, SystemClock
+from agent.core.clock import AdjustableClock, Clock
 from agent.core.events import EventBus
 from agent.core.phrases import as_typed, home_as_typed, program_as_typed, with_home, with_program
-from gateway.channels.adapter import Adapter, SignedIn
+from gateway.channels.adapter import Adapter, SignedIn, State
 from gateway.channels.entry_points import installed, token_forms
 from gateway.channels.keys import UserId
 from gateway.config.live import LOOK_EVERY_S, Live
@@ -70,7 +70,7 @@ class App:
         self._is_read_by_a_person = is_read_by_a_person
         self.live = Live(settings)
         self._announce = announce
-        self._clock = clock or SystemClock()
+        self._clock = clock or AdjustableClock()
         self._redactor = Redactor(settings.secrets, token_forms(installed()))
         self._metrics = Metrics()
         self._bus = EventBus(self._metrics.listener_failed)
@@ -119,7 +119,9 @@ class App:
 
     async def heard(self, channel_type: str) -> None:
         """Wait until that account hears; call it after `ready`."""
-        while not self._services.accounts.health()[channel_type].hears:  # noqa: ASYNC110 - health is only ever asked
+        while not (health := self._services.accounts.health()[channel_type]).hears:
+            if health.state in (State.FAILED, State.PAUSED):
+                raise OperationError(f"{channel_type} hears nothing: {health.detail}")
             await anyio.sleep(0.02)
 
     async def _serve(self, stop: anyio.Event) -> None:
@@ -191,8 +193,12 @@ class App:
         """Two processes on one database would poll the same accounts: the one that lost it ends at once."""
         errors = import_module("agent.storage.errors")
         try:
-            await self._services.keep_owning()
-        except errors.DatabaseHeld as error:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._services.keep_owning)
+                if self._services.cluster is not None:
+                    tasks.start_soon(self._services.cluster.membership.keep)
+        except* errors.DatabaseHeld as group:
+            error = group.exceptions[0]
             _log.critical("the database was taken over while it could not be reached: %s", error)
             raise TakenOver(str(error)) from error
 
@@ -204,11 +210,23 @@ class App:
             event_log = EventLog(self.live.settings.home / "traces", self._clock, self._redactor)
             self._bus.listen(event_log.listen)
             tasks.start_soon(services.loops.keep, "event log", event_log.run)
-        self._control.add({**services.operations.table(), "status": services.overview.status})
+        self._control.add(
+            {
+                **services.operations.table(),
+                **services.doors.operations,
+                "status": services.overview.status,
+                "web.address": self._local_address,
+            }
+        )
+        for mount in services.doors.mounts:
+            self.web.mount_door(mount)
         self.web.give_rights(services.dashboard_rights)
         self.web.measure(self._metrics, services.overview.gauges)
         self.web.expect({one.channel_type: one.entrance for one in self.live.settings.channels})
         self.web.watch(services.overview.reasons)
+
+    async def _local_address(self, arguments: Mapping[str, Any]) -> str:
+        return self.web.local_url
 
     def _mount_adapter(self, adapter: Adapter) -> None:
         # The accounts as they run: the file may have named others since this one began to open.

@@ -29,8 +29,11 @@ from gateway.router.router import Router
 from gateway.running import command_families as families
 from gateway.running.accounts.accounts import Gateway, Loops, forget_pause
 from gateway.running.basics import Basics, WorkSignal
+from gateway.running.beside.others import connect_pages, connect_to_others
 from gateway.running.dispatch import Running, wake_for_person
+from gateway.running.doors import install_doors
 from gateway.running.durable_work import install_durable_work
+from gateway.running.events import install_deliveries, install_events
 from gateway.running.foundation import Foundation
 from gateway.running.groups import install_groups
 from gateway.running.memory import install_memory, install_skills
@@ -38,6 +41,7 @@ from gateway.running.messaging import install_messaging
 from gateway.running.models import install_models, refresh_lists
 from gateway.running.monitoring.logs import install_logs
 from gateway.running.monitoring.machine_watch import MachineWatch
+from gateway.running.monitoring.otel import install_otel
 from gateway.running.monitoring.overview import OverviewService
 from gateway.running.monitoring.traces import install_traces
 from gateway.running.retention import Upkeep
@@ -80,7 +84,18 @@ async def build(
         log_buffer = LogBuffer(redact)
         log_buffer.install()
     database, accounts = foundation.database, foundation.accounts
-    basics = Basics(live=live, database=database, clock=clock, bus=bus, troubles=troubles, phrase=phrase, redact=redact)
+    cluster = foundation.cluster
+    basics = Basics(
+        live=live,
+        database=database,
+        files=foundation.files,
+        clock=clock,
+        bus=bus,
+        troubles=troubles,
+        phrase=phrase,
+        redact=redact,
+        cluster=cluster,
+    )
     commands = all_commands()
     place_settings = PlaceSettings(commands.settings.values(), database, clock, live)
     await place_settings.load()
@@ -90,22 +105,38 @@ async def build(
 
     rights = await install_rights(basics)
     ledger = await open_ledger(basics, rights, place_settings)
+    events = await install_events(basics, place_settings)
     messaging = await install_messaging(
-        basics, accounts, rights, place_settings, partial(ids_of, platforms), lag.is_busy
+        basics, accounts, rights, place_settings, partial(ids_of, platforms), lag.is_busy, events.buried
     )
+    event_deliveries = install_deliveries(basics, events, messaging)
     spending = install_spending(basics, ledger, messaging)
     models = await install_models(basics, messaging.alerts, ledger)
     messaging.delivery.spoken.connect(models.spoken_answers)
     memory = install_memory(basics, rights, place_settings, models.embedders, metrics)
     logs = await install_logs(basics, log_buffer, memory.memory.forgotten)
-    traces = install_traces(basics, messaging.delivery, memory.memory.forgotten)
-    skills = await install_skills(basics)
+    otel = install_otel(basics, metrics, memory.memory.forgotten, version, lambda: overview.gauges())
+    traces = install_traces(basics, messaging.delivery, memory.memory.forgotten, otel.traces)
+    skills = await install_skills(basics, memory.kept_files)
     groups = install_groups(basics, rights, place_settings)
     scheduling = Scheduling(basics, rights, messaging, place_settings, metrics, work_signal)
-    tools = await install_tools(basics, rights, messaging, scheduling, models.pictures)
+    tools = await install_tools(basics, rights, messaging, scheduling, models.pictures, events.stored)
     work = install_durable_work(basics, rights, messaging, work_signal)
-    shared = shared_parts(basics, handler, spending, models, memory, skills, groups, tools, work, place_settings)
-    turns = install_turns(basics, rights, shared, place_settings, messaging, models, work)
+    shared = shared_parts(
+        basics,
+        handler,
+        spending,
+        models,
+        memory,
+        skills,
+        groups,
+        tools,
+        work,
+        place_settings,
+        events,
+        otel.traces.contents,
+    )
+    turns = install_turns(basics, rights, shared, place_settings, messaging, models, work, events)
     work_signal.connect(turns.dispatcher.wake)
     handler.serve(
         turns.factory.operations,
@@ -122,6 +153,10 @@ async def build(
     )
     delivery, alerts = messaging.delivery, messaging.alerts
     machine = MachineWatch(basics, alerts)
+    feed, windows = (
+        connect_pages(cluster, bus, messaging, turns) if cluster is not None else (bus, turns.factory.fullness)
+    )
+    doors = install_doors(basics, accounts, messaging, models, tools, turns, place_settings, ledger.flush, feed)
     live.listen(lambda fresh: accounts.follow(fresh.channels))
     router = Router(
         RouterDeps(
@@ -141,13 +176,24 @@ async def build(
             channel=delivery.channel_for,
             expect=turns.dispatcher.expect,
             wake=partial(wake_for_person, turns.factory, turns.dispatcher),
-            attachments=Attachments(basics.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb),
+            attachments=Attachments(
+                basics.home, phrase, limit_mb=lambda: live.settings.retention.attachment_mb, files=basics.files
+            ),
             phrase=phrase,
             notify_owner=alerts.tell,
             met=alerts.met,
             later=Jobs(turns.background).start,
+            renamed=spending.renamed,
+            buried=events.buried,
+            sync_notes=memory.memory.sync_notes,
         )
     )
+    admit = partial(traces.admit, router.admit)
+    if cluster is not None:
+        forgotten = memory.memory.forgotten
+        connect_to_others(
+            cluster, basics, rights, place_settings, messaging, scheduling, tools, turns, forgotten, admit
+        )
     operations = Operations(
         database,
         clock=clock,
@@ -165,6 +211,8 @@ async def build(
             reconnect=tools.servers.reconnect,
             settle=ledger.flush,
             test_alerts=messaging.test_alerts,
+            test_event=event_deliveries.test,
+            events_retried=event_deliveries.retried,
         ),
     )
     overview = OverviewService(
@@ -205,15 +253,16 @@ async def build(
         ),
         database=database,
         keep_owning=foundation.owned.keep,
+        cluster=cluster,
         accounts=accounts,
         gateway=Gateway(
-            admit=partial(traces.admit, router.admit),
+            admit=admit if cluster is None else cluster.mailbox.admit,
             commands=commands.specs(partial(phrase, language="en"), switched_off=switched_off()),
             opened=partial(messaging.opened, adapter_opened),
             closed=partial(messaging.closed, adapter_closed),
             unpaused=lambda name: database.write(partial(forget_pause, channel_type=name)),
             failed=alerts.login_refused,
-            fullness=turns.factory.fullness,
+            fullness=windows,
             suggest=router.suggest,
             only_demo=lambda: all(one.type == "demo" for one in live.settings.llm.providers),
         ),
@@ -223,6 +272,9 @@ async def build(
         conversations=turns.conversations,
         ledger=ledger,
         traces=traces.recorder,
+        events=events,
+        event_deliveries=event_deliveries,
+        otel=otel,
         logs=logs,
         memory=memory.memory,
         learning=skills.learning,
@@ -237,6 +289,7 @@ async def build(
         refresh_model_lists=partial(refresh_lists, models),
         operations=operations,
         sign_ins=foundation.sign_ins,
+        doors=doors,
         dashboard_rights=rights.dashboard,
         overview=overview,
         machine=machine,
@@ -247,10 +300,13 @@ async def build(
             database,
             clock=clock,
             home=basics.home,
+            files=foundation.file_upkeep,
             retention=lambda: live.settings.retention,
             memory=memory.memory,
+            sync_files=memory.kept_files.sync_all,
             groups=groups.tidy,
             traces=traces.tidy,
+            events=event_deliveries.tidy,
             ledger_days=lambda: live.settings.scheduler.ledger_days,
             miss_days=lambda: live.settings.memory.recall.miss_days,
         ),

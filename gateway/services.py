@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import anyio
 from anyio.abc import TaskGroup
@@ -32,8 +33,9 @@ from gateway.commands.place.provider import PROVIDER_SETTING
 from gateway.conversations.place_settings import PlaceSettings
 from gateway.conversations.registry import Registry as Conversations
 from gateway.delivery.outbox.delivery import Delivery
-from gateway.dispatch.local import LocalDispatcher
+from gateway.dispatch.dispatcher import RunningDispatcher
 from gateway.doctor.checkup import Checkup
+from gateway.events.deliveries import Deliveries
 from gateway.operations.operations import Operations
 from gateway.operations.sign_ins import SignIns
 from gateway.phrases.catalogue import Catalogue
@@ -41,7 +43,9 @@ from gateway.router.router import Router
 from gateway.running import retention
 from gateway.running.accounts.accounts import Accounts, Gateway, Loops
 from gateway.running.basics import Basics
+from gateway.running.doors import Doors
 from gateway.running.durable_work import DurableWork
+from gateway.running.events import EventRecording
 from gateway.running.groups import Groups
 from gateway.running.memory import MemoryServices, SkillServices
 from gateway.running.messaging import Messaging
@@ -49,6 +53,7 @@ from gateway.running.models import ModelAccess
 from gateway.running.monitoring.alerts import Alerts
 from gateway.running.monitoring.logs import LogServices
 from gateway.running.monitoring.machine_watch import MachineWatch
+from gateway.running.monitoring.otel import OtelServices
 from gateway.running.monitoring.overview import OverviewService
 from gateway.running.retention import Upkeep
 from gateway.running.rights import Rights
@@ -61,10 +66,15 @@ from gateway.scheduler.runner import Runner
 from gateway.storage import settings_rows
 from gateway.traces.recorder import Recorder
 
+if TYPE_CHECKING:  # loaded only where a database is shared
+    from gateway.cluster.cluster import Cluster
+
 _log = logging.getLogger("tieline.gateway")
 
 LISTS_EVERY_S = 3600.0  # looks for lists of models that are older than a day
 SUMS_EVERY_S = 600.0  # goes over the calls of the ledger
+HOME_UPKEEP = "upkeep of files"
+OF_EACH = frozenset({"configuration", HOME_UPKEEP})  # periodic work that each process of several does
 DELIVER_WITHIN_S = 5.0  # at the end, for what was committed
 
 
@@ -94,14 +104,18 @@ class Services:
     packages: Packages
     database: Database
     keep_owning: Callable[[], Awaitable[None]]  # raises DatabaseHeld when another process owns the database
+    cluster: "Cluster | None"  # None: no other process works on the database
     accounts: Accounts
     gateway: Gateway  # what the accounts are given
     router: Router
     delivery: Delivery
-    dispatcher: LocalDispatcher
+    dispatcher: RunningDispatcher
     conversations: Conversations
     ledger: Ledger
     traces: Recorder
+    events: EventRecording
+    event_deliveries: Deliveries
+    otel: OtelServices
     logs: LogServices
     memory: Memory
     learning: Learning
@@ -113,6 +127,7 @@ class Services:
     refresh_model_lists: Callable[[], Awaitable[None]]
     operations: Operations
     sign_ins: SignIns
+    doors: Doors
     dashboard_rights: Callable[[UserId], frozenset[DashboardRight]]
     overview: OverviewService
     scheduler: ProcessScheduler
@@ -134,38 +149,63 @@ class Services:
 
     async def run(self, tasks: TaskGroup) -> None:
         """Start everything but the accounts."""
-        await self.work.reconcile(self.phrase)
+        if self.cluster is not None:
+            for name, hearing in self.cluster.loops:
+                tasks.start_soon(self.loops.keep, name, hearing)
+            await self.cluster.ready()
+        if self.cluster is None or not await self.cluster.membership.others():
+            await self.work.reconcile(self.phrase)
         await self.machine.begin()
         self.scheduler.start()
         tasks.start_soon(self.delivery.run)
         tasks.start_soon(self.dispatcher.run)
-        for name, loop in (
-            ("conversations", self.conversations.run),
-            ("schedules", self.schedules.run),
-            ("memory sweep", self.sweep.run),
-            ("alerts", self.alerts.run),
-            ("alert receivers", self.packages.messaging.receivers.run),
-            ("ledger", self.ledger.run),
-            ("traces", self.traces.run),
-            ("log lines", self.logs.recorder.run),
-            ("log levels", self.logs.watch_levels),
-            ("work between turns", self.background.run),
-            ("memory misses", self.memory.misses.run),
-            ("skill learning", self.learning.run),
-            ("skills", self.skills.run),
-            ("older messages", self.backlog.run),
-            ("mcp", self.servers.run),
-            ("machine", self.machine.run),
-            ("doctor", self.checkup.run),
-            ("backups that were asked for", self.backup_maker.run),
-            ("mcp logins", self.packages.tools.logins.run),
+        for name, loop, doer in (
+            ("conversations", self.conversations.run, ""),
+            ("schedules", self.schedules.run, "scheduler"),
+            ("memory sweep", self.sweep.run, "scheduler, one"),
+            ("alerts", self.alerts.run, ""),
+            ("alert receivers", self.packages.messaging.receivers.run, "delivery, one"),
+            ("ledger", self.ledger.run, ""),
+            ("traces", self.traces.run, ""),
+            ("events", self.event_deliveries.run, "delivery, one"),
+            ("events of budgets", self.events.budgets.run, ""),
+            ("OpenTelemetry traces", self.otel.traces.run, ""),
+            ("OpenTelemetry metrics", self.otel.metrics.run, ""),
+            ("log lines", self.logs.recorder.run, ""),
+            ("log levels", self.logs.watch_levels, ""),
+            ("work between turns", self.background.run, ""),
+            ("memory misses", self.memory.misses.run, ""),
+            ("skill learning", self.learning.run, "worker"),
+            ("skills", self.skills.run, ""),
+            ("older messages", self.backlog.run, "scheduler, one"),
+            ("mcp", self.servers.run, "worker"),
+            ("machine", self.machine.run, ""),
+            ("doctor", self.checkup.run, "ingress"),
+            ("backups that were asked for", self.backup_maker.run, "ingress"),
+            ("mcp logins", self.packages.tools.logins.run, "ingress"),
+            ("doors", self.doors.run, "ingress"),
         ):
-            tasks.start_soon(self.loops.keep, name, loop)
-        self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=retention.EVERY_S, first_s=retention.FIRST_S)
+            self._keep(tasks, name, loop, doer)
+        every, first = retention.EVERY_S, retention.FIRST_S
+        if self.cluster is None:
+            self.keep_doing(tasks, "upkeep", self.upkeep.run_once, every_s=every, first_s=first)
+        else:
+            self.keep_doing(tasks, HOME_UPKEEP, self.upkeep.run_home_once, every_s=every, first_s=first)
+            self.keep_doing(tasks, "upkeep", self.upkeep.run_rows_once, every_s=every, first_s=first)
         self.keep_doing(tasks, "model lists", self.refresh_model_lists, every_s=LISTS_EVERY_S)
         self.keep_doing(tasks, "sums of spending", self._sum_up, every_s=SUMS_EVERY_S, first_s=0.0)
         self.keep_doing(tasks, "backup", self.backups.run_once, every_s=nightly.EVERY_S)
         self.keep_doing(tasks, "approvals", self._reap, every_s=REAP_EVERY_S, first_s=0.0)
+
+    def _keep(self, tasks: TaskGroup, name: str, loop: Callable[[], Awaitable[None]], doer: str) -> None:
+        """Keep the loop where it belongs: in every process (""), in those of a role, or in one of these at a time."""
+        role, _, one = doer.partition(", ")
+        if self.cluster is not None and role:
+            if role not in self.cluster.roles:
+                return
+            if one:
+                loop = partial(self.cluster.claims.only, name, loop)
+        tasks.start_soon(self.loops.keep, name, loop)
 
     def keep_doing(
         self,
@@ -178,7 +218,7 @@ class Services:
     ) -> None:
         """Do the work again and again as a periodic job; one that breaks is told, and done again."""
         job = partial(self.scheduler.repeat, name, work, every_s=every_s, first_s=first_s)
-        tasks.start_soon(self.loops.keep, name, job)
+        self._keep(tasks, name, job, "" if name in OF_EACH else "scheduler, one")
 
     async def ingest(self, tasks: TaskGroup) -> None:
         """Take in what the accounts hear; open those that are not open yet."""
@@ -244,6 +284,10 @@ class Services:
             await self.memory.uses.flush()
             await self.learning.flush()
             await self.traces.flush()
+            await self.events.budgets.flush()
+            await self.otel.aclose()
             await self.logs.aclose()
+            if self.cluster is not None:
+                await self.cluster.membership.leave()
             await self.database.aclose()
             self.delivery.close()

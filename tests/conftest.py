@@ -1,5 +1,6 @@
 """Fixtures for everybody: real databases and a clock. Heavy modules are loaded only by the fixtures that need them."""
 
+import gc
 import os
 from collections.abc import AsyncIterator, Generator, Iterator
 from contextlib import ExitStack
@@ -33,6 +34,15 @@ def pytest_configure() -> None:
     settings.register_profile("steady", settings.get_profile("ci"))
     settings.register_profile("brief", settings.get_profile("ci"), max_examples=40)
     settings.load_profile("brief" if os.environ.get("CI") == "true" else "steady")
+    gc.disable()  # 11,000 tests are collected, and none of them is garbage
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_finish() -> None:
+    """Let the collector of garbage look at what tests make, not at the tests again and again: a second each time."""
+    gc.collect()
+    gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -123,7 +133,7 @@ async def database(request: pytest.FixtureRequest, tmp_path: Path) -> "AsyncIter
     if request.param == "sqlite":
         opened = await databases.open_sqlite(tmp_path, request.getfixturevalue("sqlite_template"))
     else:
-        opened = await databases.open_database(request.getfixturevalue("postgres_url"), tmp_path)
+        opened = await databases.open_postgres(tmp_path, request.getfixturevalue("postgres_url"))
     yield opened
     await opened.aclose()
 

@@ -65,6 +65,10 @@ class DiscordAdapter:
                 self._health_monitor.trouble("not running")
             await self.aclose()
 
+    async def speak(self, admit: Admit) -> None:
+        """Be ready to send, while another process hears. Raises ChannelFatal when the token is refused."""
+        await self._sign_in()
+
     def channel(self, channel_id: str) -> DiscordChannel:
         return DiscordChannel(ConversationKey(self.channel_type, channel_id), self._bot, self._places.locate)
 

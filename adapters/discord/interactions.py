@@ -30,7 +30,7 @@ class Stage(Enum):
     NEW = "new"  # Discord waits for the first answer
     THINKING = "thinking"  # a sign of waiting is shown to the person alone
     ANSWERED = "answered"
-    UNKNOWN = "unknown"  # from before a restart
+    UNKNOWN = "unknown"  # from before a restart, or heard by another process
 
 
 @dataclass(slots=True)
@@ -236,7 +236,9 @@ class Answers:
         live = self._live.get(handle.id)
         if live is None:
             age = (self._clock.now() - moment_of(handle.id)).total_seconds()
-            live = Live(handle, "", "", self._clock.monotonic() - max(age, 0.0), Stage.UNKNOWN)
+            # Another process may have heard it a moment ago: Discord refuses a second first answer.
+            stage = Stage.NEW if age < ANSWER_WITHIN_S else Stage.UNKNOWN
+            live = Live(handle, "", "", self._clock.monotonic() - max(age, 0.0), stage)
             if self._is_over(live):
                 return None
             self._note(live)

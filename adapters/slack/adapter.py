@@ -87,6 +87,15 @@ class SlackAdapter:
             self._health_monitor.failed(str(fatal))
             raise fatal
 
+    async def speak(self, admit: Admit) -> None:
+        """Be ready to send, while another process hears. Raises ChannelFatal when the token is refused."""
+        async with anyio.create_task_group() as group:
+            await group.start(self._queues.run)
+            group.start_soon(self._statuses.fade)
+            if not await self._sign_in():
+                await self._sign_in_until_it_works()
+            await anyio.sleep_forever()
+
     def channel(self, channel_id: str) -> SlackChannel:
         """Raises ValueError for what is no Slack conversation."""
         address = Address.parse(channel_id)

@@ -61,6 +61,10 @@ class SlackSettings(ChannelSettings):
         return self.app_token is not None
 
     @property
+    def heard_by_many(self) -> bool:
+        return not self.socket_mode
+
+    @property
     def stream_every_s(self) -> float:
         return self.stream_interval_ms / 1000
 

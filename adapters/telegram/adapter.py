@@ -125,6 +125,12 @@ class TelegramAdapter:
             self._health_monitor.failed(str(fatal))
             raise fatal
 
+    async def speak(self, admit: Admit) -> None:
+        """Be ready to send, while another process hears. Raises ChannelFatal when the token is refused."""
+        self._me = await self._sign_in()
+        self._account.signed_in = True
+        await self._tell_moves(admit)
+
     async def _listen(self, intake: Intake) -> None:
         if self._webhook is None:
             timeout_s = self._settings.poll_timeout_s

@@ -60,6 +60,10 @@ class TelegramSettings(ChannelSettings):
     group_messages_per_minute: int = Field(default=20, ge=1, description="in one group")
     private_messages_per_second: float = Field(default=1.0, gt=0, description="in one private chat, after a burst")
 
+    @property
+    def heard_by_many(self) -> bool:
+        return self.mode == "webhook"
+
     def mistakes(self, public_url: str | None) -> Iterator[str]:
         """Telegram calls from outside: without a public address no webhook can be set."""
         if self.mode == "webhook" and not self.webhook_url and not public_url and self.api_base_url == PUBLIC_API:

@@ -2,12 +2,14 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 
 import anyio
 from starlette.routing import BaseRoute
 
 from adapters.web.channel import Shelves, WebChannel
 from adapters.web.chat_sessions import ChatSessions
+from adapters.web.chat_store import ChatFiles, ChatLines
 from adapters.web.routes import ChatHandlers, Routes
 from adapters.web.settings import WebSettings
 from gateway.channels.adapter import AdapterContext, Admit, Diagnosis, Fullness, Health, State
@@ -22,8 +24,13 @@ class Web:
         self.channel_type = settings.channel_type
         self._clock = adapter_context.clock
         self._folder = adapter_context.home / "web" / "chat" / settings.account
-        self._sessions = ChatSessions(self._folder, adapter_context.clock, settings.history)
-        self._shelves = Shelves(self._folder, settings.max_files_mb << 20)
+        files = ChatFiles(self._folder, settings.history)
+        lines = adapter_context.lines
+        store = files if lines is None else ChatLines(lines(self.channel_type), files, settings.history)
+        tell = adapter_context.tell
+        told = partial(tell, self.channel_type) if tell is not None else None
+        self._sessions = ChatSessions(store, adapter_context.clock, settings.history, told)
+        self._shelves = Shelves(adapter_context.home, self._folder, settings.max_files_mb << 20, adapter_context.files)
         self._talk = ChatHandlers(self.channel_type, self._sessions, adapter_context.clock)
         self._fullness = adapter_context.fullness
         self.routes: Sequence[BaseRoute] = Routes(
@@ -36,6 +43,14 @@ class Web:
             await anyio.sleep_forever()
         finally:
             self._talk.admit = None
+
+    def told(self, words: str) -> None:
+        """Words of this account in another process."""
+        self._sessions.hear(words)
+
+    async def told_anew(self) -> None:
+        """Words may have been lost."""
+        await self._sessions.read_again()
 
     def channel(self, channel_id: str) -> WebChannel:
         return WebChannel(ConversationKey(self.channel_type, channel_id), self._sessions, self._shelves)

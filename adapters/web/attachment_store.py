@@ -11,6 +11,7 @@ from typing import Literal
 from anyio import to_thread
 
 from adapters.web.messages import ShownFile, file_as_json, file_of_json
+from agent.core.files.store import FileStore, LocalFiles
 from gateway.channels.adapter import whole_or_nothing
 
 Kind = Literal["audio", "image", "video", "file"]
@@ -36,11 +37,22 @@ _SOUNDS = {
 
 
 class AttachmentStore:
-    """Files lie under random names beside a note of what they are. Raises OSError when the disk refuses."""
+    """Files lie under random names beside a note of what they are; `files` keeps both for other processes.
 
-    def __init__(self, folder: Path, max_total: int) -> None:
+    Raises OSError when the disk refuses.
+    """
+
+    def __init__(
+        self,
+        home: Path,
+        folder: Path,
+        max_total: int,
+        files: FileStore = LocalFiles(),  # noqa: B008 - without state
+    ) -> None:
+        self._home = home
         self._folder = folder
         self._max_total = max_total
+        self._files = files
 
     async def take(self, chunks: AsyncIterable[bytes], *, name: str, mime_type: str) -> ShownFile:
         """Keep what comes in; how much that may be is the web server's to say."""
@@ -49,7 +61,9 @@ class AttachmentStore:
             with self._file(id).open("wb") as file:
                 async for chunk in chunks:
                     file.write(chunk)
-            return await to_thread.run_sync(self._note, id, name, mime_type)
+            shown = await to_thread.run_sync(self._note, id, name, mime_type)
+            await self._store(id)
+        return shown
 
     async def keep(self, path: Path, *, name: str, mime_type: str) -> ShownFile:
         """Keep a copy of the bot's file."""
@@ -59,12 +73,16 @@ class AttachmentStore:
             shutil.copyfile(path, self._file(id))
             return self._note(id, name, mime_type)
 
-        return await to_thread.run_sync(copy)
+        shown = await to_thread.run_sync(copy)
+        await self._store(shown.id)
+        return shown
 
     async def find(self, id: str) -> tuple[ShownFile, Path] | None:
         """A file and where it lies; None when there is none of that name (any more)."""
         if not id.isalnum():
             return None
+        for path in (self._file(id), self._file(id).with_suffix(".json")):
+            await self._files.need(str(path.relative_to(self._home)))
 
         def look() -> tuple[ShownFile, Path] | None:
             try:
@@ -75,6 +93,14 @@ class AttachmentStore:
             return (file, path) if path.exists() else None
 
         return await to_thread.run_sync(look)
+
+    async def _store(self, id: str) -> None:
+        """Store the file and its note, and let the oldest of all processes go."""
+        file, note = (
+            str(path.relative_to(self._home)) for path in (self._file(id), self._file(id).with_suffix(".json"))
+        )
+        await self._files.put(note)
+        await self._files.put(file, most_in_folder=self._max_total)
 
     def _new(self) -> str:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

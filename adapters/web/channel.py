@@ -11,6 +11,7 @@ from adapters.web.chat_session import ChatSession
 from adapters.web.chat_sessions import ChatSessions, split
 from adapters.web.messages import Choice, Shown, ShownFile
 from adapters.web.render import blocks_as_html, text_length
+from agent.core.files.store import FileStore
 from gateway.channels.adapter import whole_or_nothing
 from gateway.channels.channel import Capabilities, Files, History, Interactions, Presence, Streams
 from gateway.channels.document import Document
@@ -163,12 +164,14 @@ class WebChannel:
 class Shelves:
     """Everybody's files."""
 
-    def __init__(self, folder: Path, max_total: int) -> None:
+    def __init__(self, home: Path, folder: Path, max_total: int, files: FileStore) -> None:
+        self._home = home
         self._folder = folder
         self._max_total = max_total
+        self._files = files
 
     def of(self, person: str) -> AttachmentStore:
-        return AttachmentStore(self._folder / person / "files", self._max_total)
+        return AttachmentStore(self._home, self._folder / person / "files", self._max_total, self._files)
 
 
 class _Streams:

@@ -1,11 +1,22 @@
 """One conversation as it stands: messages, growing answers, signs of life. Everybody who looks sees the same."""
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from adapters.web.messages import Choice, Gone, Journal, Put, Shown, ShownFile, as_json, asked_by
+from adapters.web.chat_store import MessageJournal
+from adapters.web.messages import (
+    Choice,
+    Gone,
+    Put,
+    Shown,
+    ShownFile,
+    as_json,
+    asked_by,
+    entry_as_line,
+    entry_of_line,
+)
 from adapters.web.render import blocks_as_html
 from adapters.web.stream import Event, Stream
 from agent.core.clock import Clock
@@ -28,13 +39,24 @@ class Draft:
     document: Document
     blocks: tuple[str, ...]
     reply_to: str | None
+    is_elsewhere: bool = False  # grows in another process
 
 
 class ChatSession:
     """Made from its journal. Changes are seen at once; what is awaited returns when it is on the disk."""
 
-    def __init__(self, id: str, journal: Journal, kept: Sequence[Shown], clock: Clock, keep: int) -> None:
+    def __init__(
+        self,
+        id: str,
+        journal: MessageJournal,
+        kept: Sequence[Shown],
+        clock: Clock,
+        keep: int,
+        tell: Callable[[Event], None] = lambda change: None,
+    ) -> None:
+        """`tell` hears of each change, for other processes that have the conversation open: see `apply`."""
         self.id = id
+        self._tell = tell
         self._journal = journal
         self._clock = clock
         self._keep = keep
@@ -44,6 +66,7 @@ class ChatSession:
         self._drafts: dict[str, Draft] = {}
         self._private: dict[str, Shown] = {}
         self._typing: tuple[str, float] | None = None  # status and the moment it fades
+        self._unkept: set[str] = set()  # messages that are shown and not yet in the journal
         self._made = 0
         self.stream = Stream(self._state)
         self.commands: Sequence[Event] = ()
@@ -138,6 +161,7 @@ class ChatSession:
                 self.vanish(old)
         else:
             self._messages[id] = shown
+            self._unkept.add(id)
         if key:
             self._keys[key] = id
             for old in list(self._keys)[:-KEYS_KEPT]:
@@ -146,12 +170,13 @@ class ChatSession:
             self._drafts.pop(replaces, None)
         if who == "bot" and not private:
             self._typing = None
-        self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": replaces})
+        self._show(shown, replaces)
         return shown
 
     async def keep(self, shown: Shown) -> None:
         """Put it on the disk. Raises OSError; whether the message may stay on the page is the caller's to say."""
         await self._journal.write(Put(put=shown), self.standing)
+        self._unkept.discard(shown.id)
         for old in self.standing[: -self._keep]:
             self._messages.pop(old.id, None)
 
@@ -162,14 +187,14 @@ class ChatSession:
         kept[shown.id] = shown
         if shown.tone != before.tone:  # nothing more comes
             self._typing = None
-        self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": None})
+        self._show(shown)
         if shown.private or before == shown:
             return
         try:
             await self._journal.write(Put(put=shown), self.standing)
         except OSError:
             kept[shown.id] = before
-            self.stream.publish({"type": "shown", "message": as_json(before), "replaces": None})
+            self._show(before)
             raise
 
     async def take_away(self, id: str) -> None:
@@ -190,16 +215,17 @@ class ChatSession:
         self._messages.clear()
         self._keys.clear()
         self._private.clear()
-        self.stream.publish({"type": "removed"})
+        self._publish({"type": "removed"})
         self.stream.close()
 
     def vanish(self, id: str) -> None:
         """Take it off the page."""
+        self._unkept.discard(id)
         shown = self._messages.pop(id, None) or self._private.pop(id, None)
         if shown is not None:
             if shown.key:
                 self._keys.pop(shown.key, None)
-            self.stream.publish({"type": "gone", "id": id})
+            self._publish({"type": "gone", "id": id})
 
     def react(self, id: str, emoji: str, *, on: bool) -> None:
         """A sign of life: not kept."""
@@ -208,7 +234,7 @@ class ChatSession:
             return
         others = tuple(each for each in shown.reactions if each != emoji)
         self._messages[id] = replace(shown, reactions=(*others, emoji) if on else others)
-        self.stream.publish({"type": "shown", "message": as_json(self._messages[id]), "replaces": None})
+        self._show(self._messages[id])
 
     # -- growing answers
 
@@ -218,7 +244,7 @@ class ChatSession:
         )  # fmt: skip
         self._drafts[draft.id] = draft
         self._typing = None
-        self.stream.publish({"type": "draft", "id": draft.id, "from": 0, "blocks": draft.blocks, "reply_to": reply_to})
+        self._publish({"type": "draft", "id": draft.id, "from": 0, "blocks": draft.blocks, "reply_to": reply_to})
         return draft
 
     def grow(self, id: str, document: Document) -> None:
@@ -230,14 +256,14 @@ class ChatSession:
         if document == draft.document:
             return
         self._drafts[id] = replace(draft, document=document, blocks=blocks)
-        self.stream.publish({"type": "draft", "id": id, "from": first, "blocks": blocks[first:]})
+        self._publish({"type": "draft", "id": id, "from": first, "blocks": blocks[first:]})
 
     def draft(self, id: str) -> Draft | None:
         return self._drafts.get(id)
 
     def drop_draft(self, id: str) -> None:
         if self._drafts.pop(id, None) is not None:
-            self.stream.publish({"type": "gone", "id": id})
+            self._publish({"type": "gone", "id": id})
 
     # -- signs of life
 
@@ -247,15 +273,97 @@ class ChatSession:
 
     def typing(self, status: str) -> None:
         self._typing = (status, self._clock.monotonic() + TYPING_FADES_S)
-        self.stream.publish({"type": "typing", "status": status, "for_ms": int(TYPING_FADES_S * 1000)})
+        self._publish({"type": "typing", "status": status, "for_ms": int(TYPING_FADES_S * 1000)})
 
     def toast(self, text: str) -> None:
         """A line that goes by itself."""
-        self.stream.publish({"type": "toast", "text": text})
+        self._publish({"type": "toast", "text": text})
 
     def use_commands(self, commands: Sequence[Event]) -> None:
         self.commands = commands
         self.stream.publish({"type": "commands", "commands": commands})
+
+    # -- other processes
+
+    def _publish(self, event: Event) -> None:
+        self.stream.publish(event)
+        self._tell(event)
+
+    def _show(self, shown: Shown, replaces: str | None = None) -> None:
+        self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": replaces})
+        self._tell({"type": "shown", "line": entry_as_line(Put(put=shown)).decode(), "replaces": replaces})
+
+    def tell_drafts(self) -> None:
+        """Tell the whole of what grows here: a process has just opened the conversation."""
+        for draft in self._drafts.values():
+            if not draft.is_elsewhere:
+                self._tell(
+                    {"type": "draft", "id": draft.id, "from": 0, "blocks": draft.blocks, "reply_to": draft.reply_to}
+                )
+
+    def apply(self, change: Event) -> Shown | None:
+        """Make a change that another process has made and kept; the message that it shows, if it does."""
+        match change["type"]:
+            case "shown":
+                return self._stand(shown_in(change), change["replaces"])
+            case "draft":
+                self._grow_elsewhere(change)
+                return None
+            case "gone":
+                self._drafts.pop(change["id"], None)
+                shown = self._messages.pop(change["id"], None) or self._private.pop(change["id"], None)
+                if shown is not None and shown.key:
+                    self._keys.pop(shown.key, None)
+            case "typing":
+                self._typing = (change["status"], self._clock.monotonic() + change["for_ms"] / 1000)
+            case "removed":
+                self._messages.clear()
+                self._keys.clear()
+                self._private.clear()
+        self.stream.publish(change)
+        if change["type"] == "removed":
+            self.stream.close()
+        return None
+
+    async def read_again(self) -> None:
+        """Words of other processes may have been lost: show what is kept, and what is shown here and not kept yet.
+
+        Answers that grow elsewhere are left out: whoever writes them tells them again, see `tell_drafts`.
+        """
+        before = self._messages.copy()
+        kept = {shown.id: shown for shown in await self._journal.read()}
+        changed = {id: shown for id, shown in self._messages.items() if id in self._unkept or before.get(id) != shown}
+        gone = before.keys() - self._messages.keys()
+        self._messages = {id: shown for id, shown in (kept | changed).items() if id not in gone}
+        self._keys = {shown.key: shown.id for shown in self._messages.values() if shown.key}
+        self._order = max((self._order, *(shown.order for shown in self._messages.values())))
+        self._drafts = {id: draft for id, draft in self._drafts.items() if not draft.is_elsewhere}
+        self.stream.publish(self._state())
+
+    def _stand(self, shown: Shown, replaces: str | None) -> Shown:
+        (self._private if shown.private else self._messages)[shown.id] = shown
+        if shown.key:
+            self._keys[shown.key] = shown.id
+        self._order = max(self._order, shown.order)
+        if replaces is not None:
+            self._drafts.pop(replaces, None)
+        if shown.who == "bot" and not shown.private:
+            self._typing = None
+        self.stream.publish({"type": "shown", "message": as_json(shown), "replaces": replaces})
+        return shown
+
+    def _grow_elsewhere(self, change: Event) -> None:
+        before = self._drafts.get(change["id"])
+        kept = before.blocks[: change["from"]] if before is not None else ()
+        if len(kept) < change["from"]:
+            return  # its beginning was told before this process knew of it; all of it is on its way
+        blocks = (*kept, *change["blocks"])
+        reply_to = change.get("reply_to") or (before.reply_to if before is not None else None)
+        self._drafts[change["id"]] = Draft(
+            id=change["id"], document=(), blocks=blocks, reply_to=reply_to, is_elsewhere=True
+        )
+        self._typing = None
+        self.stream.publish(change)
 
     def _state(self) -> Event:
         messages = self.standing
@@ -285,3 +393,10 @@ def grown(draft: Draft, document: Document) -> tuple[tuple[str, ...], int]:
             break
         same += 1
     return draft.blocks[:same] + blocks_as_html(document[same:]), same
+
+
+def shown_in(change: Event) -> Shown:
+    """The message that a change of another process shows."""
+    entry = entry_of_line(change["line"].encode())
+    assert isinstance(entry, Put)
+    return entry.put

@@ -1,55 +1,24 @@
-"""The conversations of everybody: finds them on disk, keeps the busy ones in memory."""
+"""The conversations of everybody: finds them where they are kept, keeps the busy ones in memory."""
 
 import json
-import os
 import re
 import secrets
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from html import unescape
-from pathlib import Path
 from typing import Any
 
 import anyio
 from anyio import to_thread
 
-from adapters.web.chat_session import ChatSession
-from adapters.web.messages import Journal, Shown
+from adapters.web.chat_session import ChatSession, shown_in
+from adapters.web.chat_store import ChatStore
+from adapters.web.messages import Shown
 from adapters.web.stream import Event
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelGone
-
-# Names that people give their conversations, one small file a person; and the text that a search reads.
-
-FILE = "names.json"
-
-
-def read_names(folder: Path) -> Mapping[str, str]:
-    """By conversation. A file that cannot be read gives none: their first messages name them. Blocks."""
-    try:
-        found = json.loads((folder / FILE).read_bytes())
-    except (FileNotFoundError, ValueError):
-        return {}
-    return {str(session): str(title) for session, title in found.items()} if isinstance(found, dict) else {}
-
-
-def write_name(folder: Path, session: str, title: str) -> None:
-    """Whole or not at all; "" takes the name away. Blocks. Raises OSError."""
-    names = dict(read_names(folder))
-    if names.get(session, "") == title:
-        return
-    names.pop(session, None)
-    if title:
-        names[session] = title
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    new = folder / f"{FILE}.new"
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(json.dumps(names, ensure_ascii=False).encode())
-        file.flush()
-        os.fsync(descriptor)
-    new.replace(folder / FILE)
 
 
 def words_of(title: str, messages: Sequence[Shown]) -> str:
@@ -110,37 +79,42 @@ def split(channel_id: str) -> tuple[str, str]:
 class ChatSessions:
     """One per adapter. A room that nobody looks at is dropped when others need its place."""
 
-    def __init__(self, folder: Path, clock: Clock, keep: int) -> None:
-        self._folder = folder
+    def __init__(self, store: ChatStore, clock: Clock, keep: int, tell: Callable[[str], None] | None = None) -> None:
+        """`tell` reaches other processes that have the account, whose words `hear` takes."""
+        self._tell = tell
+        self._store = store
         self._clock = clock
         self._keep = keep
         self._sessions: OrderedDict[str, ChatSession] = OrderedDict()
         self._opening = anyio.Lock()
         self._commands: Sequence[Event] = ()
-        self._entries: dict[Path, tuple[int, Entry]] = {}  # of conversations not in memory, while unchanged
+        self._entries: dict[str, tuple[int, Entry]] = {}  # of conversations not in memory, while unchanged
 
     async def open(self, channel_id: str) -> ChatSession:
-        """The conversation, read from disk if it is not in memory. Raises ChannelGone for an impossible id."""
+        """The conversation, read if it is not in memory. Raises ChannelGone for an impossible id, and OSError."""
         person, name = split(channel_id)
         session = self._sessions.get(channel_id)
         if session is None:
             async with self._opening:
                 session = self._sessions.get(channel_id)
                 if session is None:
-                    journal = Journal(self._file(person, name), self._keep)
-                    session = ChatSession(name, journal, await journal.read(), self._clock, self._keep)
+                    journal = self._store.journal(person, name)
+                    kept = await journal.read()
+                    tell = partial(self._tell_change, channel_id)
+                    session = ChatSession(name, journal, kept, self._clock, self._keep, tell)
                     session.commands = self._commands
                     self._sessions[channel_id] = session
                     self._make_place()
+                    self._tell_change(channel_id, {"type": "opened"})
         self._sessions.move_to_end(channel_id)
         return session
 
     async def list(self, person: str) -> Sequence[Entry]:
         """A person's conversations, newest first; the first one is always among them."""
-        names = await to_thread.run_sync(self._names, person)
-        names |= {split(id)[1] for id in self._sessions if split(id)[0] == person}
-        given = await to_thread.run_sync(read_names, self._folder / person)
-        entries = [_called(await self._entry(person, name), given) for name in names | {FIRST}]
+        kept = await self._store.sessions(person)
+        names = {*kept, FIRST, *(split(id)[1] for id in self._sessions if split(id)[0] == person)}
+        given = await self._store.names(person)
+        entries = [_called(await self._entry(person, name, kept.get(name, 0)), given) for name in names]
         return sorted(entries, key=lambda entry: (entry.last_at, entry.id != FIRST), reverse=True)
 
     async def new(self, person: str) -> str:
@@ -162,7 +136,7 @@ class ChatSessions:
         for entry in entries:
             session = self._sessions.get(f"{person}:{entry.id}")
             standing = session.standing if session is not None else None
-            journal = Journal(self._file(person, entry.id), self._keep)
+            journal = self._store.journal(person, entry.id)
             messages = standing if standing is not None else await journal.read()
             holds = await to_thread.run_sync(words_of, entry.title, messages)
             if all(word in holds for word in wanted):
@@ -173,7 +147,7 @@ class ChatSessions:
         """Call it so; "" gives back the name that its first message gave. Raises OSError, ChannelGone."""
         person, name = split(channel_id)
         async with self._opening:
-            await to_thread.run_sync(write_name, self._folder / person, name, title)
+            await self._store.name(person, name, title)
         self._tell_list(channel_id)
 
     async def remove(self, channel_id: str) -> None:
@@ -187,13 +161,49 @@ class ChatSessions:
         person, name = split(channel_id)
         async with self._opening:
             self._sessions.pop(channel_id, None)
-            self._entries.pop(self._file(person, name), None)
+            self._entries.pop(channel_id, None)
             await session.remove()
-            await to_thread.run_sync(write_name, self._folder / person, name, "")
+            await self._store.name(person, name, "")
         self._tell_list(channel_id)
+
+    # -- other processes
+
+    def _tell_change(self, channel_id: str, change: Event) -> None:
+        if self._tell is not None:
+            self._tell(json.dumps({"in": channel_id, "change": change}))
+
+    def hear(self, told: str) -> None:
+        """Another process has changed a conversation, or opened it."""
+        said = json.loads(told)
+        channel_id, change = said["in"], said["change"]
+        session = self._sessions.get(channel_id)
+        if change["type"] == "list":
+            self._list_changed(channel_id)
+        elif change["type"] == "opened":
+            if session is not None:
+                session.tell_drafts()
+        else:
+            shown = session.apply(change) if session is not None else None
+            if change["type"] == "removed":
+                self._sessions.pop(channel_id, None)
+            if change["type"] == "shown" and (shown := shown or shown_in(change)).who == "bot" and not shown.private:
+                self.notify_elsewhere(channel_id, shown)
+
+    async def read_again(self) -> None:
+        """Words of others may have been lost: read what is kept."""
+        for channel_id, session in list(self._sessions.items()):
+            if session.is_quiet:
+                self._sessions.pop(channel_id, None)
+            else:
+                await session.read_again()
+                self._tell_change(channel_id, {"type": "opened"})
 
     def _tell_list(self, channel_id: str) -> None:
         """Let the person's open pages read the list again."""
+        self._list_changed(channel_id)
+        self._tell_change(channel_id, {"type": "list"})
+
+    def _list_changed(self, channel_id: str) -> None:
         person, name = split(channel_id)
         for other, session in self._sessions.items():
             if split(other)[0] == person:
@@ -217,28 +227,21 @@ class ChatSessions:
             session.stream.close()
         self._sessions.clear()
 
-    async def _entry(self, person: str, name: str) -> Entry:
-        session = self._sessions.get(f"{person}:{name}")
+    async def _entry(self, person: str, name: str, version: int) -> Entry:
+        id = f"{person}:{name}"
+        session = self._sessions.get(id)
         if session is not None:
             return entry_of(name, session.standing)
-        path = self._file(person, name)
-        changed_at = path.stat().st_mtime_ns if path.exists() else 0
-        known = self._entries.get(path)
-        if known is None or known[0] != changed_at:
-            known = (changed_at, entry_of(name, await Journal(path, self._keep).read()))
-            self._entries[path] = known
+        known = self._entries.get(id)
+        if known is None or known[0] != version:
+            known = (version, entry_of(name, await self._store.journal(person, name).read()))
+            self._entries[id] = known
         return known[1]
 
     def _make_place(self) -> None:
         quiet = [id for id, session in self._sessions.items() if session.is_quiet]
         for id in quiet[: max(0, len(self._sessions) - IN_MEMORY)]:
             del self._sessions[id]
-
-    def _names(self, person: str) -> set[str]:
-        return {path.stem for path in (self._folder / person).glob("*.jsonl")}
-
-    def _file(self, person: str, name: str) -> Path:
-        return self._folder / person / f"{name}.jsonl"
 
 
 def _called(entry: Entry, given: Mapping[str, str]) -> Entry:

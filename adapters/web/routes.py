@@ -24,6 +24,7 @@ from adapters.web.chat_sessions import ChatSessions, StillAnswering, TooMany, ch
 from adapters.web.messages import Shown, ShownFile, asked_by, file_as_json
 from adapters.web.parse import Posted, PostedAgain, PostedName, PostedPress, PostedStop, pressed, retry, said, stop
 from agent.core.clock import Clock
+from agent.core.errors import Transient
 from gateway.channels.adapter import Admit, Fullness, SignedIn
 from gateway.channels.errors import ChannelGone, GatewayUnavailable
 from gateway.channels.inbound import Inbound, Outcome, Receipt
@@ -224,7 +225,7 @@ class Routes:
     async def _post(self, request: Request) -> Response:
         posted = await _body(request, Posted)
         person = _person(request)
-        found = [await self._shelves.of(person.id).find(id) for id in posted.files]
+        found = [await self._find(person, id) for id in posted.files]
         files = [each[0] for each in found if each is not None]
         if len(files) < len(found):
             raise HTTPException(400, "an attached file is no longer there; attach it again")
@@ -272,10 +273,12 @@ class Routes:
         except OSError as error:
             log.warning("an upload could not be kept: %s", error)
             raise HTTPException(507, f"the file could not be kept: {error.strerror}") from error
+        except Transient as error:
+            raise _no_database(error) from error
         return JSONResponse(file_as_json(file), status_code=201)
 
     async def _download(self, request: Request) -> Response:
-        found = await self._shelves.of(_person(request).id).find(request.path_params["id"])
+        found = await self._find(_person(request), request.path_params["id"])
         if found is None:
             raise HTTPException(404, "this file is no longer there")
         file, path = found
@@ -291,6 +294,15 @@ class Routes:
                 "cache-control": "private, max-age=31536000, immutable",
             },
         )
+
+    async def _find(self, person: SignedIn, id: str) -> tuple[ShownFile, Path] | None:
+        """A file of the person. Raises HTTPException where it cannot be fetched."""
+        try:
+            return await self._shelves.of(person.id).find(id)
+        except Transient as error:
+            raise _no_database(error) from error
+        except OSError as error:
+            raise _no_disk(error) from error
 
     async def _session(self, request: Request) -> ChatSession:
         try:
@@ -335,6 +347,11 @@ def _page() -> "Template":
     from jinja2 import Environment, FileSystemLoader  # only here: the start does not wait for it
 
     return Environment(loader=FileSystemLoader(BROWSER), autoescape=True).get_template("chat.html")
+
+
+def _no_database(error: Transient) -> HTTPException:
+    log.warning("a file could not be stored or fetched: %s", error)
+    return HTTPException(503, "files cannot be stored or fetched now; try again", headers={"retry-after": "5"})
 
 
 def _no_disk(error: OSError) -> HTTPException:

@@ -19,12 +19,15 @@ class AccessBook:
         self._grants: dict[tuple[str, str], Grant] = {(grant.subject, grant.place): grant for grant in grants}
         self._identities = NOBODY_LINKED
         self.grants = self._view()
+        self.changes = 0  # how often somebody here has changed them
 
     def note(self, grant: Grant) -> None:
+        self.changes += 1
         self._grants[grant.subject, grant.place] = grant
         self.grants = self._view()
 
     def forget(self, subject: str, place: str = "") -> None:
+        self.changes += 1
         self._grants.pop((subject, place), None)
         self.grants = self._view()
 

@@ -45,6 +45,7 @@ NO_MENTION: Why = "no mention of the bot"
 OWNER = "web:operator"  # who proved to the machine itself to run it
 TERMINAL = "console"  # everybody there has proved it
 ACCOUNTS = "web"  # everybody there was given an account by the owner
+KEYS = "api"  # and here a key
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,8 +130,8 @@ def is_owner(person: str) -> bool:
 
 
 def is_let_in_by_name(person: str, settings: AccessSettings) -> bool:
-    """Whether the configuration, or the owner who made an account of the web server, lets this very person in."""
-    return person in settings.allow or person.partition(":")[0] == ACCOUNTS
+    """Whether the configuration, or the owner who made an account of the web server or a key, lets this very one in."""
+    return person in settings.allow or person.partition(":")[0] in (ACCOUNTS, KEYS)
 
 
 def role_of(inbound: Received, settings: AccessSettings, grants: Grants) -> Role:

@@ -171,6 +171,16 @@ def without_effect(
                     yield f"roles ({role.name}): {key}: {mistake}, so the rule has no effect"
 
 
+def grants_without_effect(
+    hooks: Mapping[str, Sequence[str]], *, tools: Collection[str], servers: Collection[str]
+) -> Iterator[str]:
+    """Tools granted to webhooks, by the name of the hook, that there are not."""
+    for name, granted in hooks.items():
+        for rule in dict.fromkeys(granted):
+            if mistake := _mistake_in(rule, "tools", tools, servers):
+                yield f"webhooks ({name}): tools: {mistake}, so the grant has no effect"
+
+
 def _mistake_in(pattern: str, key: str, known: Collection[str], servers: Collection[str]) -> str:
     if pattern in known:
         return ""

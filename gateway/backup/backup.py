@@ -3,7 +3,7 @@
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, suppress
 from datetime import datetime
 from importlib import import_module
@@ -16,14 +16,16 @@ import anyio
 from sqlalchemy import URL
 
 from agent.core.errors import ToolError
+from agent.core.files.safe import DEEPEST, Entry, Tree
 from agent.core.phrases import counted
-from agent.core.safe_files import DEEPEST, Entry, Tree
 from agent.storage.connect import revision
 from agent.storage.copies.dumped_tables import DumpedTable, name_of
+from agent.storage.copies.inspection import read
 from agent.storage.copies.sqlite import copy_file
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
-from agent.storage.inspection import read
+from agent.storage.files.cache import has_all_files, is_attachment
+from agent.storage.process_tables import file, file_content, file_folder, file_part
 from agent.storage.sqlite import SqliteDatabase
 from gateway.backup.archive import (
     CONFIGURATION,
@@ -41,6 +43,8 @@ from gateway.backup.request import Archived, Wanted
 from gateway.storage.repair import SCHEMA
 
 COPY = "tieline.db"  # the database in the archive, whatever it is called at home
+FILES = tuple(table.name for table in (file_content, file_part, file, file_folder))
+WEB = "web/chat"
 NAMED = 3  # things left out that a sentence names
 
 
@@ -73,10 +77,11 @@ def _archive(database: Path | URL, to: Path, wanted: Wanted, at: datetime) -> Ar
 
 def _staged(database: Path | URL, to: Path, wanted: Wanted, at: datetime, stage: Path) -> Archived:
     with closing(Contents(stage)) as contents:
-        kind, stored, tables = _add_database(database, contents, stage, at)
+        kind, stored, tables = _add_database(database, contents, stage, at, without=() if wanted.files else FILES)
+        in_database = kind == "postgresql" and has_all_files(wanted.home)
         left_out = (
             *_add_configuration(contents, wanted),
-            *_add_folders(contents, wanted),
+            *_add_folders(contents, wanted, in_database=in_database),
             *_said_of_secrets(wanted),
         )
         manifest = Manifest(
@@ -115,14 +120,14 @@ def _put(partial: Path, to: Path) -> None:
 
 
 def _add_database(
-    database: Path | URL, contents: Contents, stage: Path, at: datetime
+    database: Path | URL, contents: Contents, stage: Path, at: datetime, *, without: Collection[str]
 ) -> tuple[str, str | None, tuple[DumpedTable, ...]]:
-    """Its kind, its revision and, on PostgreSQL, its tables."""
+    """Its kind, its revision and, on PostgreSQL, its tables, those in `without` left out."""
     if isinstance(database, Path):
         copy_file(database, stage / COPY)
         _add_and_remove(contents, stage, COPY, at)
         return "sqlite", revision_of(database), ()
-    stored, tables = import_module("agent.storage.copies.postgres").dump(database, stage, SCHEMA)
+    stored, tables = import_module("agent.storage.copies.postgres").dump(database, stage, SCHEMA, without)
     for table in tables:
         _add_and_remove(contents, stage, name_of(table.name), at)
     return "postgresql", stored, tables
@@ -162,20 +167,29 @@ def _said_of_secrets(wanted: Wanted) -> Iterator[str]:
         yield f"{SECRETS}/: secrets are kept in an encrypted archive alone (--passphrase-file)"
 
 
-def _add_folders(contents: Contents, wanted: Wanted) -> Iterator[str]:
+def _add_folders(contents: Contents, wanted: Wanted, *, in_database: bool) -> Iterator[str]:
+    """Add the folders; files that are `in_database` came with it."""
     secret = (SECRETS,) if wanted.passphrase else ()
-    for name in (*WRITTEN, *secret, *(RECEIVED if wanted.files else ())):
+    received = () if not wanted.files else (WEB,) if in_database else RECEIVED
+    for name in (*WRITTEN, *secret, *received):
         passed_over: list[str] = []
-        _add_folder(contents, wanted.home, name, passed_over)
+        _add_folder(contents, wanted.home, name, passed_over, beside_files=in_database and name == WEB)
         if passed_over:
             named = ", ".join(passed_over[:NAMED]) + (" …" if len(passed_over) > NAMED else "")
             yield f"{len(passed_over)} links, special or unreadable files in {name}/: {named}"
 
 
-def _add_folder(contents: Contents, home: Path, name: str, passed_over: list[str]) -> None:
-    """Add all files of a folder; what a sandboxed command has made there leads nowhere else (`Tree`)."""
+def _add_folder(
+    contents: Contents, home: Path, name: str, passed_over: list[str], *, beside_files: bool = False
+) -> None:
+    """Add all files of a folder; what a sandboxed command has made there leads nowhere else (`Tree`).
+
+    `beside_files`: of the web chat its journals alone.
+    """
     tree = Tree((home / name).resolve())  # the operator may keep it elsewhere
     for entry in _below(tree, (), passed_over):
+        if beside_files and is_attachment(entry.names):
+            continue
         try:
             with tree.opened(entry.names) as descriptor, os.fdopen(os.dup(descriptor), "rb") as file:
                 executable = bool(os.fstat(descriptor).st_mode & 0o100)

@@ -16,12 +16,13 @@ from pathlib import Path
 from sqlalchemy import URL, Connection
 
 from agent.core.errors import ToolError
-from agent.core.safe_files import Tree
+from agent.core.files.safe import Tree
 from agent.storage.connect import State, migrating_from, target_of
 from agent.storage.copies.dumped_tables import name_of, rows_in
+from agent.storage.copies.inspection import look
 from agent.storage.copies.restore import MARGIN, Restored, restore
 from agent.storage.errors import BackupRefused, SchemaTooNew, SchemaTooOld
-from agent.storage.inspection import look
+from agent.storage.files.cache import forget_store
 from gateway.backup.archive import CONFIGURATION, DATABASE, HOME, RECEIVED, Manifest, unpack
 from gateway.backup.backup import COPY
 from gateway.config.errors import ConfigError
@@ -124,6 +125,8 @@ def restore_archive(
 
         def put() -> None:
             stayed.extend(_place(manifest, stage, place.home))
+            if kind == "postgresql":
+                forget_store(place.home)
 
         if isinstance(target, Path):
             database = restore(

@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 from starlette.routing import BaseRoute
 
 from agent.core.clock import Clock
+from agent.core.files.store import FileStore, LocalFiles
 from gateway.channels.channel import Channel
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey, UserId
@@ -23,8 +24,9 @@ from gateway.channels.outbound import CommandSpec
 Admit = Callable[[Inbound], Awaitable[Receipt]]
 
 # Where an adapter's routes are mounted, and who vouches for its people: the platform (access decides who may talk), the
-# web server's sign-in, or the control socket (whoever may open it owns the data directory).
-Entrance = Literal["platform", "sign_in", "control"]
+# web server's sign-in, the control socket (whoever may open it owns the data directory), or the key of a program, whose
+# adapter has no routes of its own.
+Entrance = Literal["platform", "sign_in", "control", "key"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,6 +111,11 @@ class ChannelSettings(BaseModel):
         `public_url` is that of section `[web]`.
         """
         yield from ()
+
+    @property
+    def heard_by_many(self) -> bool:
+        """Whether several processes may run the account at once: the platform comes to us, to any of them."""
+        return False
 
     @property
     def channel_type(self) -> str:
@@ -217,6 +224,24 @@ class Forgetful:
         pass
 
 
+class AdapterLines(Protocol):
+    """Journals of one account that another process goes on with where this one dies, by name: what a page shows.
+
+    All calls raise GatewayUnavailable when the database fails.
+    """
+
+    async def names(self, beginning: str) -> Mapping[str, int]:
+        """The journals whose names begin so, each with a number that grows with every change."""
+
+    async def read(self, name: str) -> Sequence[str]:
+        """Its lines, in the order in which they were added."""
+
+    async def append(self, name: str, line: str) -> None: ...
+
+    async def replace(self, name: str, lines: Sequence[str]) -> None:
+        """Put these in place of all; none: the journal is gone."""
+
+
 async def nothing_to_suggest(said: MessageReceived) -> Sequence[str]:
     return ()
 
@@ -228,10 +253,15 @@ class AdapterContext:
     `known_places` lists its conversations of the last seven days, newest first, for catch-up, or raises
     GatewayUnavailable.
     `catch_up_max_age_s` bounds what is answered. `proxy` is the operator's outbound proxy. `home` is the data
-    directory. `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
+    directory, of which `files` stores what other processes need too: a file that was put is there for all of them, and
+    one that is needed is brought.
+    `fullness` tells of a conversation whose agent is awake and has asked its model; of others nothing.
     `only_demo` tells whether no model is connected, so that nothing but the built-in demo answers.
     `store` gives what is kept under a name: the platform's (`settings.type`), for what its accounts share, or the
     account's own (`settings.channel_type`).
+    `lines` gives the journals of an account; None where nobody else goes on: the adapter keeps files in `home` then.
+    `tell` says words to an account (by channel type) in all other processes that have it, whose methods `told` and,
+    where some may have been lost, `told_anew` hear them; None where there are no others.
     `suggest` gives what a half written command (`/provider ma`) may become, the whole line without its slash, the
     likeliest first: nothing for somebody who may not talk to the bot there. It never raises and is asked at each key.
     `not_taken` words, in the person's language, that what they did could not be stored: for platforms that show no
@@ -240,6 +270,7 @@ class AdapterContext:
 
     clock: Clock
     home: Path
+    files: FileStore = field(default_factory=LocalFiles)
     known_places: Callable[[str], Awaitable[Sequence[Place]]]
     catch_up_max_age_s: float = 900.0
     proxy: str | None = None
@@ -249,6 +280,8 @@ class AdapterContext:
     only_demo: Callable[[], bool] = lambda: False
     not_taken: Callable[[Inbound], str] = lambda inbound: ""
     suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
+    lines: Callable[[str], AdapterLines] | None = None
+    tell: Callable[[str, str], None] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -106,7 +106,8 @@ class MessageReceived(Received):
     that one. `to_others`: it names other people than the bot, or replies to one of them. `album` is the platform's id
     of an album of files that comes as one message a file.
     `sent_at` is the platform's time. `from_history` marks what catch-up has read. `interaction_id` is the
-    platform's id of a native slash command, which has no message of its own: `message_id` is made of it.
+    platform's id of a native slash command, which has no message of its own: `message_id` is made of it. `traceparent`
+    is the trace context (W3C) of a program that calls, "" where there is none.
     """
 
     text: str
@@ -118,6 +119,7 @@ class MessageReceived(Received):
     sent_at: datetime | None = None
     from_history: bool = False
     interaction_id: str | None = None
+    traceparent: str = ""
 
     def __post_init__(self) -> None:
         """Take `quoted` as the text that it was, from adapters of other people; that goes with the next version."""

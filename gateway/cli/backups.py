@@ -12,8 +12,8 @@ from typing import Any
 
 import click
 
+from agent.core.files.safe import put_whole
 from agent.core.phrases import counted
-from agent.core.safe_files import put_whole
 from gateway.backup.request import PASSPHRASE
 from gateway.cli.offline import local_minute, operate
 from gateway.cli.options import MISCONFIGURED, config_option, fail, home_from, settings_from, typed

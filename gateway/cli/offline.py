@@ -15,9 +15,9 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.clock import SystemClock
 from agent.core.untrusted_text import one_line
 from agent.storage.connect import State
+from agent.storage.copies.inspection import look
 from agent.storage.database import Database
 from agent.storage.errors import StorageError
-from agent.storage.inspection import look
 from gateway.backup.request import before_migration, wanted_of
 from gateway.cli.options import fail, home_from, settings_from
 from gateway.config.settings import Settings

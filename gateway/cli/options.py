@@ -10,7 +10,7 @@ import click
 
 from agent.core.phrases import as_typed, home_as_typed
 from gateway.config.errors import ConfigError
-from gateway.config.read import home_directory, load
+from gateway.config.read import ALWAYS, home_directory, load
 from gateway.config.settings import Settings
 
 MISCONFIGURED = 78  # EX_CONFIG of sysexits.h: starting again does not help until somebody changes the configuration
@@ -70,7 +70,7 @@ def overlay(max_turns: int | None, compaction: str | None, *, auto_approve: bool
 
 def refuse_to_open_gates(settings: Settings, flag: str) -> None:
     """End the program where other people than those at this machine are served: their word would be law (W-51)."""
-    others = [one.type for one in settings.channels if one.type not in ("console", "web")]
+    others = [one.type for one in settings.channels if one.type not in ALWAYS]
     if settings.web.allow_remote:
         others.append("the web from outside")
     if others:

@@ -16,6 +16,9 @@ from gateway.cli.options import config_option, fail, overlay, refuse_to_open_gat
 @click.command("run")
 @config_option
 @run_options
+@click.option(
+    "--role", help="What this process does: all, or ingress, worker, scheduler, delivery with commas between."
+)
 @click.option("--debug-dump", is_flag=True, help="Write all that goes to models and comes back into files.")
 @click.option(
     "--dump-to", type=click.Path(file_okay=False, path_type=Path), help="Where to; left out: dumps below the data."
@@ -27,11 +30,14 @@ def command(
     compaction: str | None,
     auto_approve: bool,
     yolo: bool,
+    role: str | None,
     debug_dump: bool,
     dump_to: Path | None,
 ) -> None:
     """Start the gateway; it ends in order with Ctrl-C or SIGTERM."""
     os.environ.update(overlay(max_turns, compaction, auto_approve=auto_approve, yolo=yolo))
+    if role is not None:
+        os.environ["TIELINE__CLUSTER__ROLES"] = role
     settings = settings_from(config_path, home)
     if auto_approve or yolo:
         refuse_to_open_gates(settings, "--yolo" if yolo else "--auto-approve")

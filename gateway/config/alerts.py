@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from pydantic import SecretStr
 
 from agent.core.settings_section import SECTION_CONFIG
+from gateway.config.addresses import web_address
 from gateway.config.sections import is_loopback
 
 Security = Literal["starttls", "tls", "none"]
@@ -71,7 +72,10 @@ class EmailSettings:
             yield 'alerts.email.to: is empty; name who gets the alerts, as in ["ops@example.org"]'
         if len(self.to) > MOST_TO:
             yield f"alerts.email.to: {len(self.to)} addresses are too many; use {MOST_TO} or fewer, or a mailing list"
-        for key, address in (("sender", self.sender), *(("to", one) for one in self.to)):
+        if not self.sender:
+            yield 'alerts.email.sender: is empty; name the address that alerts come from, as in "bot@example.org"'
+        senders = (("sender", self.sender),) if self.sender else ()
+        for key, address in (*senders, *(("to", one) for one in self.to)):
             if not _ADDRESS.fullmatch(address):
                 yield f'alerts.email.{key}: "{address}" is no address; write it as "ops@example.org"'
 
@@ -117,12 +121,8 @@ class WebhookSettings:
             if self.secret or self.token:
                 yield "alerts.webhook.url: is missing"
             return
-        try:
-            parts = urlsplit(self.address)
-            known = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            known = False
-        if not known or any(character.isspace() for character in self.address):
+        parts = web_address(self.address)
+        if parts is None:
             yield 'alerts.webhook.url: is no address; write it as "https://example.org/hook"'
         elif parts.username or parts.password:
             yield "alerts.webhook.url: holds a name or a password; use token for a bearer token"
@@ -151,6 +151,17 @@ class AlertSettings:
     def receivers(self) -> tuple[str, ...]:
         """Names of the receivers that are set up."""
         return tuple(name for name, one in (("email", self.email), ("webhook", self.webhook)) if one.is_on)
+
+    @property
+    def in_chats_alone(self) -> str:
+        """Words of the doctor and the overview on alerts that go no further than the chats; "" where they do.
+
+        It is well: a gateway with one owner has nobody else to tell.
+        """
+        if self.receivers:
+            return ""
+        further = "e-mail or a webhook (alerts.email, alerts.webhook) tells you also while a platform is down"
+        return f"go to the owners' chats alone; {further}"
 
     def mistakes(self) -> Iterator[str]:
         """Mistakes, one line each."""

@@ -35,11 +35,23 @@ from gateway.config.document import (
 from gateway.config.errors import ConfigError
 from gateway.config.forms import REFERENCES, Key, TableForm, form_of_model, forms, shown
 from gateway.config.live import Live
-from gateway.config.masks import MARK, Masked, Masking, SecretKeys, restored, still_there, with_ends_of, with_lines
+from gateway.config.masks import (
+    MARK,
+    Masked,
+    Masking,
+    SecretKeys,
+    as_declared,
+    restored,
+    secret_arguments,
+    still_there,
+    with_ends_of,
+    with_lines,
+)
 from gateway.config.read import PREFIX, read, resolved
 
 HIDDEN = "(secret)"
 SECRETS = "file:secrets/"
+ARGUMENTS = "args"  # of the program of an MCP server
 _UNFIT = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -159,6 +171,8 @@ class Editor:
         """Whether a value is never shown: by its kind, or because it holds a password all the same."""
         if key.kind in ("secret", "secrets"):
             return True
+        if key.name == ARGUMENTS and next(_secret_arguments(value), None) is not None:
+            return True
         written = shown(key, value)  # a token may stand among the arguments of a program, too
         return self._redact(written) != written
 
@@ -228,12 +242,17 @@ class Editor:
     # -- the file as a whole
 
     def masked(self, text: str) -> Masked:
-        """A text of the file with a mark in place of each secret. Raises CannotChange where one cannot be masked."""
-        values = set(self._literal_secrets(text))
-        for value in values:
+        """A text of the file with a mark in place of each secret, its structure alone where it is no TOML.
+
+        Raises CannotChange where a secret cannot be masked.
+        """
+        if not _is_toml(text):
+            return self._masking.structure(text)
+        for value in self._literal_secrets(text):
             self._remember(value)
+        values = set(self._hidden(text))
         found = self._masking.masked(text, values)
-        if values and still_there(found.text, self._literal_secrets):
+        if values and still_there(found.text, self._hidden):
             raise CannotChange(f"{self.path.name} holds a secret in a way that cannot be masked; change it elsewhere")
         return found
 
@@ -256,25 +275,39 @@ class Editor:
             text=text,
             mistakes={},
             elsewhere=mistakes,
-            lines=difference(before.text, self.masked(text).text) if not unknown else (),
+            lines=self._difference(before, file.text, text) if not unknown else (),
         )
+
+    def _difference(self, shown: Masked, before: str, after: str) -> Sequence[str]:
+        """Of the text before, which is shown so. Both sides alike, or every line would differ."""
+        now = self.masked(after) if _is_toml(before) else self._masking.structure(after)
+        return difference(shown.text, now.text)
 
     @cached_property
     def _masking(self) -> Masking:
         tables = [*self.forms.values(), *map(self.channel_form, installed())]
         keys = [key for form in tables for key in form.keys]
+        steps = {step for form in tables for step in form.path}
+        hidden = {(key.name, form.name) for form in tables for key in form.keys if key.kind in ("secret", "secrets")}
+        shown_in: dict[str, set[str]] = {name: set() for name, _ in hidden}
+        for form in tables:
+            for key in form.keys:
+                if key.name in shown_in and (key.name, form.name) not in hidden:
+                    shown_in[key.name].add(form.name)
         return Masking(
             keys=SecretKeys(
                 single=frozenset(key.name for key in keys if key.kind == "secret"),
                 several=frozenset(key.name for key in keys if key.kind == "secrets"),
+                plain_in={name: frozenset(found) for name, found in shown_in.items() if found},
             ),
             mark=lambda line: f"(secret {hmac.digest(self._key, line.encode(), 'sha256').hex()[:8]})",
             redact=self._redact,
+            names=frozenset({"type", "account", *steps, *(key.name for key in keys)}),
         )
 
     def lines(self, before: str, after: str) -> Sequence[str]:
         """The difference of two texts of the file, without secrets."""
-        values = {*self._literal_secrets(before), *self._literal_secrets(after)}
+        values = {*self._hidden(before), *self._hidden(after)}
         return difference(self._masked(before, values), self._masked(after, values))
 
     async def save(self, proposal: Proposal) -> Sequence[str]:
@@ -299,7 +332,14 @@ class Editor:
 
     def _masked(self, text: str, values: set[str]) -> str:
         """As the whole file is shown, so that a comment or an escaped value tells no secret; all marks are alike."""
-        return MARK.sub(HIDDEN, self._masking.masked(text, values).text)
+        found = self._masking.masked(text, values) if _is_toml(text) else self._masking.structure(text)
+        return MARK.sub(HIDDEN, found.text)
+
+    def _hidden(self, text: str) -> Iterator[str]:
+        """Secrets that stand in the file itself, and what is taken for one."""
+        yield from self._literal_secrets(text)
+        if _is_toml(text):
+            yield from self._taken_for_secrets(tomllib.loads(text))
 
     def _literal_secrets(self, text: str) -> Iterator[str]:
         """Secrets that stand in the file itself."""
@@ -314,6 +354,42 @@ class Editor:
                     yield from _literals(form, entry)
         except tomllib.TOMLDecodeError:
             return
+
+    def _taken_for_secrets(self, value: object, table: str = "") -> Iterator[str]:
+        """Values below keys of another table or in another case, and arguments of programs."""
+        if isinstance(value, list):
+            for one in value:
+                yield from self._taken_for_secrets(one, table)
+        if not isinstance(value, dict):
+            return
+        for name, inner in value.items():
+            if name == ARGUMENTS:
+                yield from _secret_arguments(inner)
+            elif self._masking.keys.is_plain(name, table):
+                continue  # one that holds a password all the same is found by its shape
+            elif as_declared(name) in self._masking.keys.single | self._masking.keys.several:
+                yield from _texts(inner)
+            else:
+                yield from self._taken_for_secrets(inner, f"{table}.{name}" if table else name)
+
+
+def _is_toml(text: str) -> bool:
+    try:
+        tomllib.loads(text)
+    except tomllib.TOMLDecodeError:
+        return False
+    return True
+
+
+def _texts(value: object) -> Iterator[str]:
+    """The secrets of a key: its text, or those of its list or table."""
+    several = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else (value,)
+    yield from (one for one in several if isinstance(one, str) and one and not one.startswith(REFERENCES))
+
+
+def _secret_arguments(value: object) -> Iterator[str]:
+    arguments = [one for one in value if isinstance(one, str)] if isinstance(value, list | tuple) else []
+    yield from (one for one in secret_arguments(arguments) if not one.startswith(REFERENCES))
 
 
 def label_of(form: TableForm, entry: Mapping[str, object]) -> str:
@@ -334,9 +410,7 @@ def is_set(value: object) -> bool:
 def _literals(form: TableForm, entry: Mapping[str, object]) -> Iterator[str]:
     for key in form.keys:
         if key.kind in ("secret", "secrets"):
-            value = entry.get(key.name)
-            several = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else (value,)
-            yield from (one for one in several if isinstance(one, str) and one and not one.startswith(REFERENCES))
+            yield from _texts(entry.get(key.name))
 
 
 def _filled(secrets: Mapping[str, str], value: object) -> object:

@@ -33,15 +33,17 @@ UNITS: Mapping[str, str] = {
     "mb": "MB",
     "usd": "USD",
 }
+LABELS: Mapping[str, str] = {"dm": "Direct messages"}  # of names that are no words
+ANSWERS = (("true: ", "yes: "), ("false: ", "no: "))  # of the file, and of a choice of yes and no
 ACRONYMS = frozenset({"api", "cpu", "id", "ids", "ip", "llm", "mcp", "oidc", "sql", "tls", "ttl", "url", "urls", "usd"})
-LONG = ("instructions",)  # texts of several lines
+LONG = ("instructions", "task", "template")  # texts of several lines
 REFERENCES = ("env:", "file:")
 SHIPPED = (
     Path(__file__).parents[2] / "config" / "gateway.toml",  # in a checkout
     Path(__file__).parents[1] / "gateway.toml",  # in an installed package
 )
 _HEADER = re.compile(r"(?:# )?(?P<open>\[\[?)(?P<path>[a-z_.]+)\]\]?\s*(?:#\s*(?P<about>.*))?")
-_KEY = re.compile(r"(?:# )?(?P<key>[a-z_0-9]+) = (?P<value>.*?)(?:\s+#\s(?P<about>.*))?")
+_KEY = re.compile(r"(?:# (?:or )?)?(?P<key>[a-z_0-9]+) = (?P<value>.*?)(?:\s+#\s(?P<about>.*))?")
 _MORE = re.compile(r"(?:# {8,}|\s{8,})#?\s*(?P<about>\S.*)")
 _SECTION = re.compile(r"(?:One )?`\[+[a-z_.]+\]+`(?: section)?(?:: |, |\. )")  # at the beginning of a docstring
 _IDS = re.compile(r"\s*\([A-Z]-\d+[^)]*\)")
@@ -63,11 +65,21 @@ class Key:
     @property
     def label(self) -> str:
         """Its name in plain words: "Upload timeout (seconds)" for `upload_timeout_s`."""
+        if self.name in LABELS:
+            return LABELS[self.name]
         words = self.name.split("_")
         unit = UNITS.get(words[-1]) if len(words) > 1 else None
         shown = [word.upper() if word in ACRONYMS else word for word in (words[:-1] if unit else words)]
         text = " ".join(shown)
         return f"{text[:1].upper()}{text[1:]}{f' ({unit})' if unit else ''}"
+
+    @property
+    def help(self) -> str:
+        """Its purpose for a form, where a switch says yes and no in place of true and false."""
+        text = self.about
+        for written, answered in ANSWERS if self.kind == "switch" else ():
+            text = text.replace(written, answered)
+        return text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,6 +192,8 @@ def kind_of(name: str, annotation: object) -> tuple[Kind, tuple[str, ...]]:
         return kind_of(name, inner[0]) if len(inner) == 1 else ("toml", ())
     if origin is Literal:
         return "choice", tuple(str(one) for one in inner)
+    if origin is tuple and get_origin(inner[0]) is Literal:
+        return "lines", tuple(str(one) for one in get_args(inner[0]))
     if origin is tuple:
         of: Mapping[object, Kind] = {SecretStr: "secrets", str: "lines", int: "whole lines"}
         return of.get(inner[0], "toml"), ()

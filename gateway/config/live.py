@@ -50,6 +50,7 @@ RELOADABLE = (
     "approvals",
     "roles",
     "hooks",
+    "webhooks",
     "retry",
     "queue",
     "delivery",
@@ -57,7 +58,9 @@ RELOADABLE = (
     "retention",
     "backup",
     "alerts",
+    "events",
     "traces",
+    "otel",
 )
 # Keys of those sections that are fixed at the start all the same.
 FIXED = {"queue": ("linger_ms",), "retention": ("attachment_mb",), "context": ("tokenizer",),
@@ -82,12 +85,17 @@ class Live:
     ) -> None:
         """`load` reads and checks the file; None: that of the data directory, if it is there."""
         self.settings = settings
-        self.environ = environ
+        self._environ = environ
         self._load = load
         self._listeners: list[Callable[[Settings], None]] = []
         self._read_listeners: list[Callable[[ConfigError | None], None]] = []
         # From the load on, and kept beyond a `watch` that broke: what changes before the next one counts.
         self._seen = _signature(self.file)
+
+    @property
+    def environ(self) -> Mapping[str, str]:
+        """The environment, in which the data directory is the one of the start, also where an option named that."""
+        return {**self._environ, "TIELINE_HOME": str(self.settings.home)}
 
     @property
     def file(self) -> Path:

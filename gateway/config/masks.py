@@ -1,13 +1,13 @@
 """The lines of a configuration file with a mark in place of each secret, and the file again out of such lines. Pure.
 
-Secrets are found by their values, by the keys that hold them and by their shape: in comments too, and in a file that is
-no TOML. A line with a mark stands for the line of the file, and is kept or removed as a whole.
+Secrets are found by their values, by the keys that hold them and by their shape, in comments too. Of a file that is no
+TOML nothing but tables and keys is shown. A line with a mark stands for that of the file and is kept or removed whole.
 """
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from difflib import SequenceMatcher
 
 import tomlkit
@@ -21,14 +21,28 @@ _HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' r"'[^'\n]*'")
 _KEY = re.compile(r"""\s*([\w.-]+|"[^"\\]*"|'[^']*')\s*=""")
 _LONG = ('"""', "'''")
+_PARTIAL_HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{0,2}\s*")
+_WORDS = r"(?:token|secret|passw|passphrase|credential|authori[sz]ation|bearer|key)"
+_OPTION = re.compile(rf"(?i)-.*{_WORDS}[^=:]*")
+_ASSIGNED = re.compile(rf"(?i)[^=:]*{_WORDS}[^=:]*[=:]\s*(.+)")
+_RUN = re.compile(r"[A-Za-z0-9_+=-]{20,}")
+LEAST_DIGITS = 3  # of a run that is taken for a secret: names of programs have one or two
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretKeys:
-    """Names of keys that hold one secret, and of those that hold several: a list or a table of them."""
+    """Names of keys that hold one secret, and of those that hold several: a list or a table of them.
+
+    `plain_in` are tables by the name of a key that holds a secret in another table and none in these.
+    """
 
     single: frozenset[str]
     several: frozenset[str]
+    plain_in: Mapping[str, frozenset[str]] = field(default_factory=dict)
+
+    def is_plain(self, name: str, table: str) -> bool:
+        """Whether the key of that table, such as `mcp.servers`, holds no secret, though others of its name do."""
+        return table in self.plain_in.get(as_declared(name), ())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,11 +59,15 @@ class Masked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Masking:
-    """How to mask. `mark` gives the mark of a line, `redact` takes what has the shape of a secret out of a text."""
+    """How to mask. `mark` gives the mark of a line, `redact` takes what has the shape of a secret out of a text.
+
+    `names` are all keys and tables that a configuration has.
+    """
 
     keys: SecretKeys
     mark: Callable[[str], str]
     redact: Callable[[str], str]
+    names: frozenset[str] = frozenset()
 
     def masked(self, text: str, values: Collection[str]) -> Masked:
         """The lines of `text`, without their ends. `values` are secrets that stand in it."""
@@ -63,14 +81,38 @@ class Masking:
             shown.append(found)
         return Masked(lines=shown, originals=originals)
 
+    def structure(self, text: str) -> Masked:
+        """The tables and keys of a text that may be no TOML: nobody knows where a value of it begins and ends.
+
+        All else is hidden, comments too, and keys that no configuration has: they may be a piece of a secret.
+        """
+        shown, originals = [], {}
+        for line in text.replace("\r\n", "\n").split("\n"):
+            found = self._structure_of(line)
+            if found != line:
+                originals[found] = line
+            shown.append(found)
+        return Masked(lines=shown, originals=originals)
+
+    def _structure_of(self, line: str) -> str:
+        if not line.strip():
+            return line
+        header, key = _PARTIAL_HEADER.fullmatch(line), _KEY.match(line)
+        if header is not None and all(step.strip(" \t\"'") in self.names for step in header[1].split(".")):
+            return line
+        if key is not None and key[1].strip("\"'") in self.names:
+            return f'{key[0]} "{self.mark(line)}"'
+        return self.mark(line)
+
     def _line(self, line: str, values: Collection[str], mark: str) -> str:
         for value in sorted(values, key=len, reverse=True):
             for written in (tomlkit.item(value).as_string(), f"'{value}'"):
                 line = line.replace(written, f'"{mark}"')
             if len(value) >= LEAST:
                 line = line.replace(value, mark)
-        redacted = self.redact(line)
-        return redacted.replace(REDACTED, mark) if redacted != line else line
+        # In one piece, or a shape that ends at a blank is found in half a mark.
+        piece = mark.replace(" ", "_")
+        return self.redact(line.replace(mark, piece)).replace(REDACTED, mark).replace(piece, mark)
 
 
 class _Region:
@@ -78,8 +120,11 @@ class _Region:
 
     def __init__(self, keys: SecretKeys) -> None:
         self._keys = keys
-        names = "|".join(sorted(map(re.escape, keys.single | keys.several), key=len, reverse=True))
-        self._named = re.compile(rf"""(?<![\w-])({names})["']?[ \t]*=[ \t]*""") if names else None
+        every = sorted(map(re.escape, keys.single | keys.several), key=len, reverse=True)
+        names = "|".join(every).replace("_", "[_-]")
+        # In any case and with dashes: a key that is written wrong holds a secret all the same.
+        self._named = re.compile(rf"""(?i)(?<![\w-])({names})["']?[ \t]*=[ \t]*""") if names else None
+        self._table = ""  # of the last header
         self._is_table = False
         self._open = 0  # brackets
         self._until = ""  # the end of a text of several lines
@@ -87,22 +132,25 @@ class _Region:
     def of(self, line: str, mark: str) -> str:
         """The line, masked."""
         if self._until:
-            self._until = "" if self._until in line else self._until
-            return mark if line.strip() not in ("", *_LONG) else line
+            inside, end, after = line.partition(self._until)
+            self._until = "" if end else self._until
+            return (mark if inside.strip() else inside) + end + self._further(after, mark)
         if self._open > 0:
             self._open += _depth(line)
             return _without_texts(line, mark)
         if (header := _HEADER.match(line.lstrip(" \t#"))) is not None:
             is_comment = line.lstrip().startswith("#")  # may begin such a table, and ends none: it may be no header
-            is_table = any(step.strip(" \t\"'") in self._keys.several for step in header[1].split("."))
+            is_table = any(self._is_several(step.strip(" \t\"'")) for step in header[1].split("."))
             self._is_table = is_table or (is_comment and self._is_table)
+            if not is_comment:
+                self._table = ".".join(step.strip(" \t\"'") for step in header[1].split("."))
             if is_table or not is_comment:
                 return line
         if self._is_table:
             return self._value(line, line.find("=") + 1, mark) if "=" in line else line
-        if self._named is None or (found := self._named.search(line)) is None:
+        if (found := self._found(line)) is None:
             return line
-        if found[1] in self._keys.several and line[found.end() :].startswith(("[", "{")):
+        if self._is_several(found[1]) and line[found.end() :].startswith(("[", "{")):
             self._open = _depth(line[found.end() :])
             return line[: found.end()] + _without_texts(line[found.end() :], mark)
         return self._value(line, found.end(), mark)
@@ -119,11 +167,39 @@ class _Region:
         text = _QUOTED.match(rest)
         if text is None:
             return f'{before}"{mark}"' if rest else line
-        after = rest[text.end() :]
-        further = self._named.search(after) if self._named is not None else None
-        if further is not None:
-            after = self._value(after, further.end(), mark)
-        return before + (text[0] if _is_plain(text[0]) else f'"{mark}"') + after
+        shown = text[0] if _is_plain(text[0]) else f'"{mark}"'
+        return before + shown + self._further(rest[text.end() :], mark)
+
+    def _further(self, after: str, mark: str) -> str:
+        """The rest of a line behind a value, in which further keys may hold secrets."""
+        found = self._found(after)
+        return self._value(after, found.end(), mark) if found is not None else after
+
+    def _found(self, text: str) -> re.Match[str] | None:
+        """The first key in it that holds a secret."""
+        found = self._named.finditer(text) if self._named is not None else ()
+        return next((one for one in found if not self._keys.is_plain(one[1], self._table)), None)
+
+    def _is_several(self, name: str) -> bool:
+        return as_declared(name) in self._keys.several
+
+
+def as_declared(name: str) -> str:
+    """The key that is meant by one in another case or with dashes."""
+    return name.casefold().replace("-", "_")
+
+
+def secret_arguments(arguments: Sequence[str]) -> Iterator[str]:
+    """The arguments of a program, or their parts, that are secrets by the words before them or look like one."""
+    before = ""
+    for argument in arguments:
+        if assigned := _ASSIGNED.fullmatch(argument):
+            yield assigned[1]
+        elif _OPTION.fullmatch(before) and not argument.startswith("-"):
+            yield argument
+        else:
+            yield from (run for run in _RUN.findall(argument) if sum(map(str.isdigit, run)) >= LEAST_DIGITS)
+        before = argument
 
 
 def _is_plain(quoted: str) -> bool:

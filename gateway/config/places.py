@@ -103,7 +103,7 @@ def text_of(value: object) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class _Pattern:
+class PlacePattern:
     """`match`, taken apart. No `parts`: the account or platform as a whole; no `platform`: everything."""
 
     platform: str
@@ -111,13 +111,17 @@ class _Pattern:
     parts: tuple[str, ...]
 
     @classmethod
-    def of(cls, match: str) -> "_Pattern":
+    def of(cls, match: str) -> "PlacePattern":
         channel, _, place = match.partition(":")
         platform, _, account = channel.partition("@")
         parts = [part for part in re.split("[/:]", place) if part]
         while parts and parts[-1] == "*":  # a place's rules hold within it anyway
             parts.pop()
         return cls("" if platform == "*" else platform, account, tuple(parts))
+
+    def holds(self, place: ConversationKey) -> bool:
+        """Whether it names exactly this place, or everything; the id of an account as a whole is "*"."""
+        return self.is_everything or self.fits(place, () if place.channel_id == "*" else parts_of(place.channel_id))
 
     @property
     def is_everything(self) -> bool:
@@ -148,7 +152,7 @@ class PlaceRules:
     new ones."""
 
     def __init__(self, sections: Iterable[PlaceSection]) -> None:
-        found = [(_Pattern.of(section.match), section) for section in sections]
+        found = [(PlacePattern.of(section.match), section) for section in sections]
         found.sort(key=lambda one: one[0].exactness, reverse=True)
         self._sections = found
         self._known: BoundedMap[ConversationKey | None, Texts] = BoundedMap(MOST_KNOWN)

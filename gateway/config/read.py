@@ -24,6 +24,7 @@ from gateway.access.policy import subject_kind
 from gateway.channels.adapter import ChannelSettings
 from gateway.channels.entry_points import ids_of, installed, settings_class
 from gateway.config.errors import ConfigError, lines, told_once
+from gateway.config.events import mistakes_of
 from gateway.config.secret_files import holds_secret, judged, lies_among_secrets
 from gateway.config.settings import Sections, Settings
 
@@ -135,7 +136,7 @@ def with_new_names(values: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str
 
 
 _INDEX = re.compile(r"\[(\d+)\]")
-ALWAYS = ("web", "console")  # channels that need no section
+ALWAYS = ("web", "console", "api")  # channels that need no section
 FROM_ENVIRONMENT = ("anthropic", "openai", "demo")  # what providers may be called where the file has none
 
 
@@ -191,6 +192,7 @@ def read(data: Mapping[str, Any], environ: Mapping[str, str], *, home: Path, sou
     sections, unusable = _sections(values, mistakes)
     mistakes += _conflicts(sections)
     mistakes += _of_nobody(sections, platforms)
+    mistakes += _of_webhooks(sections, platforms)
     if "web" not in unusable:
         mistakes += _unfit(channels, sections)
     if "llm" not in unusable:
@@ -232,7 +234,7 @@ def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections,
 
 
 def _channels(entries: Any, platforms: Mapping[str, EntryPoint], mistakes: list[str]) -> tuple[ChannelSettings, ...]:
-    """Each `[[channels]]` entry by its platform's own rules, and the two channels that are always there."""
+    """Each `[[channels]]` entry by its platform's own rules, and the channels that are always there."""
     if not isinstance(entries, list) or not all(isinstance(entry, dict) for entry in entries):
         mistakes.append("channels: write each account as a [[channels]] section")
         return ()
@@ -273,6 +275,11 @@ def _of_nobody(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Itera
         platform = section.match.partition(":")[0].partition("@")[0]
         if platform not in platforms and not set(platform) & set("*?["):
             yield f"places[{index}].match: {_no_platform(platform, platforms)}"
+    for index, subscription in enumerate(sections.events):
+        for place in subscription.places:
+            platform = place.partition(":")[0].partition("@")[0]
+            if platform and platform not in platforms and not set(platform) & set("*?["):
+                yield f"events[{index}].places: {_no_platform(platform, platforms)}"
     people = {f"access.{key}": getattr(access, key) for key in ("allow", "admins", "block")}
     people |= {f"roles ({role.name}): people": role.people for role in sections.roles}
     accounts = {f"people ({person.name}): accounts": person.accounts for person in sections.people}
@@ -312,8 +319,12 @@ def _conflicts(sections: Sections) -> Iterator[str]:
         (limit.scope, limit.name, limit.per) == ("channel", "", "day") for limit in sections.spending.limits
     ):
         yield "budget.max_daily_cost_usd: [[spending.limits]] has one for each chat and day; keep one of the two"
+    if sections.otel.sends_traces and not sections.traces.enabled:
+        yield "otel.traces: turns are exported as they are traced; set traces.enabled = true, or otel.traces = false"
+    yield from sections.cluster.conflicts(sections.database.url)
     yield from _of_other_type(sections)
     yield from _of_places(sections)
+    yield from mistakes_of(sections.events)
     yield from _of_people(sections)
     yield from (
         f"llm.providers ({one.name}): {missing}"
@@ -365,6 +376,21 @@ def _of_people(sections: Sections) -> Iterator[str]:
         f"people: {account!r} is of {' and '.join(named)}; an account is one person's"
         for account, named in owners.items()
         if len(named) > 1
+    )
+
+
+def _of_webhooks(sections: Sections, platforms: Mapping[str, EntryPoint]) -> Iterator[str]:
+    """Mistakes of `[[webhooks]]`, each with the hook it is of. One whose account is not there waits for it."""
+    for hook in sections.webhooks:
+        yield from (f"webhooks ({hook.name}): {mistake}" for mistake in hook.mistakes())
+        platform = hook.place.partition(":")[0].partition("@")[0]
+        if platform and platform not in platforms:
+            yield f"webhooks ({hook.name}): place: {_no_platform(platform, platforms)}"
+    names = [hook.name for hook in sections.webhooks]
+    yield from (
+        f'webhooks: two are called "{name}"; names must differ'
+        for name in dict.fromkeys(names)
+        if names.count(name) > 1
     )
 
 

@@ -67,6 +67,22 @@ class LlmSettings:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class ApiSettings:
+    """`[api]`: doors for other programs. `origins` are those of web pages that may ask; programs need none."""
+
+    __pydantic_config__: ClassVar[dict[str, Any]] = SECTION_CONFIG
+
+    origins: tuple[str, ...] = ()
+
+    def mistakes(self) -> list[str]:
+        return [
+            f'api.origins: "{origin}" is no origin; write it as "https://app.example.org"'
+            for origin in self.origins
+            if not re.fullmatch(r"https?://[^/?#\s*]+", origin)
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class SessionSettings:
     """`[session]`. `idle_minutes`: an agent without work for so long is put to sleep and woken by the next message."""
 

@@ -31,9 +31,12 @@ from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
 from gateway.access.settings import AccessSettings, PersonSettings, RoleSection
 from gateway.channels.adapter import ChannelSettings
+from gateway.cluster.roles import ClusterSettings
 from gateway.config.alerts import AlertSettings
+from gateway.config.events import EventSettings
 from gateway.config.places import PlaceRules, PlaceSection
 from gateway.config.sections import (
+    ApiSettings,
     BackupSettings,
     DatabaseSettings,
     LlmSettings,
@@ -46,8 +49,10 @@ from gateway.config.sections import (
     WebSettings,
 )
 from gateway.delivery.settings import Settings as DeliverySettings
+from gateway.otel.settings import OtelSettings
 from gateway.scheduler.settings import SchedulerSettings
 from gateway.traces.settings import TraceSettings
+from gateway.webhooks.settings import WebhookSection
 
 
 class Sections(BaseModel):
@@ -56,7 +61,9 @@ class Sections(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
     database: DatabaseSettings = Field(default_factory=DatabaseSettings)
+    cluster: ClusterSettings = Field(default_factory=ClusterSettings)
     web: WebSettings = Field(default_factory=WebSettings)
+    api: ApiSettings = Field(default_factory=ApiSettings)
     access: AccessSettings = Field(default_factory=AccessSettings)
     places: tuple[PlaceSection, ...] = ()
     people: tuple[PersonSettings, ...] = ()
@@ -78,6 +85,7 @@ class Sections(BaseModel):
     roles: tuple[RoleSection, ...] = ()
     plans: PlanSettings = Field(default_factory=PlanSettings)
     hooks: tuple[HookSettings, ...] = ()
+    webhooks: tuple[WebhookSection, ...] = ()
     memory: MemorySettings = Field(default_factory=MemorySettings)
     skills: SkillSettings = Field(default_factory=SkillSettings)
     retry: RetryPolicy = Field(default_factory=RetryPolicy)
@@ -90,7 +98,9 @@ class Sections(BaseModel):
     retention: RetentionSettings = Field(default_factory=RetentionSettings)
     backup: BackupSettings = Field(default_factory=BackupSettings)
     alerts: AlertSettings = Field(default_factory=AlertSettings)
+    events: tuple[EventSettings, ...] = ()
     traces: TraceSettings = Field(default_factory=TraceSettings)
+    otel: OtelSettings = Field(default_factory=OtelSettings)
     logging: LoggingSettings = Field(default_factory=LoggingSettings)
     debug: DebugSettings = Field(default_factory=DebugSettings)
 
@@ -144,7 +154,10 @@ class Settings(Sections):
         sections = (self.web, self.web.oidc, self.tools.web, self.alerts.email, self.alerts.webhook, *self.channels)
         for section in sections:
             found |= set(_secrets(section))
-        found |= self.mcp.secrets | self.alerts.webhook.secrets
+        found |= self.mcp.secrets | self.alerts.webhook.secrets | self.otel.secrets
+        for subscription in self.events:
+            found |= set(_secrets(subscription)) | subscription.secrets
+        found |= {secret for hook in self.webhooks for secret in hook.secrets}
         return frozenset(value for value in found if len(value) >= 6)  # shorter ones would blank ordinary words
 
     def with_dumps(self, directory: Path | None) -> "Settings":

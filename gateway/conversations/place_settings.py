@@ -188,7 +188,10 @@ class PlaceSettings:
 
     async def load(self) -> None:
         """Read what earlier processes stored, in one query."""
-        rows = await self._database.read(partial(settings_rows.all_of, names=self._names))
+        changes = None
+        while changes != self._changes:  # what is chosen here meanwhile may not be among the rows
+            changes = self._changes
+            rows = await self._database.read(partial(settings_rows.all_of, names=self._names))
         self._kept = {conversation: self._readable(conversation, row) for conversation, row in rows.items()}
 
     def get(self, setting: Declared[T], place: ConversationKey) -> T:
@@ -278,17 +281,19 @@ class PlaceSettings:
         readable = {one: self._readable(one, row) for one, row in rows.items()}
         return PlaceRows(places=places, rows=readable, changes=changes)
 
-    def keep(self, snapshot: PlaceRows) -> None:
+    def keep(self, snapshot: PlaceRows) -> bool:
         """Let its rows count, unless something was changed here while it was read."""
         if snapshot.changes != self._changes:
-            return
+            return False
         for one in snapshot.places:
             self._kept.pop(one, None)
         self._kept |= snapshot.rows
+        return True
 
     async def refresh(self, place: ConversationKey) -> None:
         """Read a place anew."""
-        self.keep(await self._database.read(partial(self.snapshot, place=place)))
+        while not self.keep(await self._database.read(partial(self.snapshot, place=place))):
+            pass
 
     # Which place is part of which
 

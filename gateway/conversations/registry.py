@@ -69,6 +69,10 @@ class Registry:
     def awake(self) -> tuple[ConversationId, ...]:
         return tuple(key for key, place in self._places.items() if place.agent is not None)
 
+    def is_awake(self, conversation: ConversationId) -> bool:
+        place = self._places.get(conversation)
+        return place is not None and place.agent is not None
+
     @asynccontextmanager
     async def use(self, conversation: ConversationId) -> AsyncIterator[Agent]:
         """Have the agent for oneself; it is woken if it sleeps. Raises what `wake` raises."""

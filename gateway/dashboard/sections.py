@@ -6,6 +6,7 @@ from pathlib import Path
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
+from gateway.channels.adapter import SignedIn
 from gateway.commands.kept.style import StyleCommandDeps
 from gateway.config.editor import Editor
 from gateway.dashboard.frame.live import Changes
@@ -19,35 +20,46 @@ from gateway.dashboard.now.overview import overview_section
 from gateway.dashboard.now.plots import Plots
 from gateway.dashboard.now.spending import SpendingPages
 from gateway.dashboard.now.turns import turn_section
+from gateway.dashboard.people.dashboard_roles import DashboardRoles
 from gateway.dashboard.people.memory import MemoryPages
 from gateway.dashboard.people.people import PeoplePages
 from gateway.dashboard.people.person_data import PersonData
 from gateway.dashboard.people.places import PlacePages
-from gateway.dashboard.people.sign_ins import sign_in_section
+from gateway.dashboard.people.sign_ins import SignInPages
 from gateway.dashboard.program.accounts import accounts_section
+from gateway.dashboard.program.api_keys import KeyPages
 from gateway.dashboard.program.audit_log import audit_section, keeper
+from gateway.dashboard.program.events import EventPages
 from gateway.dashboard.program.health import HealthPages
 from gateway.dashboard.program.logs import LogPages
 from gateway.dashboard.program.mcp_servers import McpPages
 from gateway.dashboard.program.providers import ProviderPages
 from gateway.dashboard.program.settings import settings_section
 from gateway.dashboard.program.skills import SkillPages
+from gateway.dashboard.program.webhooks import WebhookPages
 from gateway.dashboard.work.goals import GoalPages
 from gateway.dashboard.work.schedules import SchedulePages
 from gateway.running.accounts.changes import AccountChanges
 from gateway.running.command_families import switched_off
 from gateway.running.messaging import access_changes
 from gateway.services import Services
+from gateway.web.control import OperationError
 from gateway.web.health import Reason
+from gateway.web.server import Links
 
 STATIC = Path(__file__).parent / "static"
 
 
-def dashboard(services: Services, reasons: Callable[[], Sequence[Reason]], chat: str) -> Sequence[Mount | Route]:
-    """The routes of a gateway's dashboard. `reasons` tells why it is not ready, `chat` is where the web chat is."""
+def dashboard(
+    services: Services, reasons: Callable[[], Sequence[Reason]], chat: str, link: Links
+) -> Sequence[Mount | Route]:
+    """The routes of a gateway's dashboard.
+
+    `reasons` tells why it is not ready, `chat` is where the web chat is, `link` makes a link to sign in.
+    """
     basics = services.basics
     audit = keeper(basics.database)
-    shell = Shell(all_sections(services, reasons, audit), audit, basics.clock, chat)
+    shell = Shell(all_sections(services, reasons, audit, link), audit, basics.clock, chat)
     return [*shell.routes, Route("/live", Changes(basics.bus).stream), files()]
 
 
@@ -56,7 +68,14 @@ def files() -> Mount:
     return Mount("/dashboard/static", StaticFiles(directory=STATIC))
 
 
-def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], audit: Audit) -> Sequence[Section]:
+async def no_link(person: SignedIn) -> str:
+    """Links are made by the web server alone."""
+    raise OperationError("there is no web server that makes links here")
+
+
+def all_sections(
+    services: Services, reasons: Callable[[], Sequence[Reason]], audit: Audit, link: Links = no_link
+) -> Sequence[Section]:
     """Every section, whoever may see it."""
     basics, packages = services.basics, services.packages
     readings = Readings(audit, basics.clock)
@@ -72,6 +91,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         database=basics.database,
         clock=basics.clock,
         home=basics.home,
+        files=basics.files,
         memory=packages.memory.memory,
         learning=packages.skills.learning,
         turns=packages.turns,
@@ -91,6 +111,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
     )
     editor = Editor(basics.live, basics.redact, basics.redact.add)
     changes = AccountChanges(basics=basics, accounts=services.accounts)
+    mcp = McpPages(basics=basics, tools=packages.tools, audit=audit, editor=editor)
     approvals = ApprovalPages(
         database=basics.database,
         approvals=services.approvals,
@@ -117,7 +138,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         work=packages.work,
         turns=packages.turns,
         switched_off=lambda: switched_off(basics.live),
-        may_work_alone=lambda: basics.live.settings.agent.goal.autonomous_enabled,
+        goal_settings=lambda: basics.live.settings.agent.goal,
         phrase=basics.phrase,
         readings=readings,
     )
@@ -129,6 +150,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         overview=services.overview,
     )
     messaging = packages.messaging
+    dashboard_roles = DashboardRoles(settings=lambda: basics.settings, editor=editor)
     access = access_changes(basics, packages.rights, messaging)
     people = PeoplePages(
         database=basics.database,
@@ -139,6 +161,7 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
         ids=messaging.ids,
         platforms=lambda: messaging.accounts.health(),
         data=PersonData(memory=memory, style=style, readings=readings),
+        dashboard_roles=dashboard_roles,
     )
     places = PlacePages(
         database=basics.database,
@@ -160,23 +183,36 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
     )
     return (
         overview_section(
-            services.overview, reasons, Plots(basics.database, basics.clock).of_the_last, AlertCard(messaging)
+            services.overview,
+            reasons,
+            Plots(basics.database, basics.clock).of_the_last,
+            AlertCard(messaging, basics.clock.now),
+            removed_servers=mcp.removed,
         ),
         conversations.section(),
         approvals.section(),
         delivery.section(),
-        turn_section(basics.database, lambda: packages.models.providers.names, basics.clock),
+        turn_section(basics.database, lambda: packages.models.providers.names, basics.clock, readings),
         spending.section(),
         schedules.section(),
         goals.section(),
         people.section(),
         places.section(),
-        sign_in_section(services.sign_ins),
+        SignInPages(
+            sign_ins=services.sign_ins,
+            roles=dashboard_roles,
+            rights=services.dashboard_rights,
+            link=link,
+            redacted=basics.redact.add,
+            audit=audit,
+            clock=basics.clock,
+        ).section(),
         memory.section(),
         providers.section(),
-        McpPages(basics=basics, tools=packages.tools, audit=audit).section(),
+        mcp.section(),
         SkillPages(basics=basics, services=packages.skills, readings=readings).section(),
         accounts_section(changes, editor),
+        _other_programs(services, audit),
         settings_section(basics.live, editor, changes.tried, audit, basics.clock),
         health.section(),
         LogPages(
@@ -185,6 +221,27 @@ def all_sections(services: Services, reasons: Callable[[], Sequence[Reason]], au
             recorder=services.logs.recorder,
             levels=services.logs.levels,
             is_kept=services.logs.is_kept,
+            file=str(basics.home / basics.settings.logging.file) if basics.settings.logging.file else "",
         ).section(),
         audit_section(basics.database),
+    )
+
+
+def _other_programs(services: Services, audit: Audit) -> Section:
+    """The section on programs that reach in and that are told, with a page for each way."""
+    basics = services.basics
+    keys = KeyPages(keys=services.doors.keys, database=basics.database, audit=audit, clock=basics.clock)
+    webhooks = WebhookPages(door=services.doors.webhooks, database=basics.database, redact=basics.redact)
+    events = EventPages(
+        subscriptions=services.events.subscriptions,
+        operations=services.operations.events,
+        database=basics.database,
+        troubles=basics.troubles,
+        redact=basics.redact,
+    )
+    return Section(
+        title="Other programs",
+        group="Program",
+        entries=(*keys.entries, *webhooks.entries, *events.entries),
+        waiting=events.waiting,
     )

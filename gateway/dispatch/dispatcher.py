@@ -11,6 +11,7 @@ from agent.core.backoff import Backoff
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Source
+from gateway.storage.given_up import Buried, untold
 
 
 class Dispatcher(Protocol):
@@ -42,6 +43,14 @@ class Dispatcher(Protocol):
 
         What must be cancelled is asked to end first, with the reason that leaves a run unfinished.
         """
+
+
+class RunningDispatcher(Dispatcher, Protocol):
+    """A dispatcher of which is known what it does."""
+
+    @property
+    def running(self) -> tuple[ConversationId, ...]:
+        """The conversations that have a turn under way in this process."""
 
 
 class Runner(Protocol):
@@ -82,8 +91,9 @@ class DispatchDeps:
     transaction that begins a run. `notice` words what the person is told of a dead letter (None: nothing); it is
     stored with the letter's end. `locked` words what the person is told whose message waits because another owner keeps
     the conversation (B-12).
-    `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator. `merge_within` is how long
-    messages of that place count as one, in seconds; None: as long as everywhere.
+    `deliver` is called when rows of the outbox were committed. `on_dead` tells the operator, `buried` writes of
+    the letter in the transaction that ends it. `merge_within` is how long messages of that place count as one, in
+    seconds; None: as long as everywhere.
     """
 
     zone_of: Callable[[Connection, Incoming], str]
@@ -91,6 +101,7 @@ class DispatchDeps:
     locked: Callable[[Incoming], OutgoingMessage]
     deliver: Callable[[ConversationId], None]
     on_dead: Callable[[DeadLetter], None]
+    buried: Buried = untold
     merge_within: Callable[[ConversationId], float | None] = lambda conversation: None
 
 

@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import Enum
@@ -18,12 +19,12 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.run.run import SHUTDOWN
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.database import Database
+from agent.storage.database import TROUBLE, Database
 from agent.storage.errors import StorageTrouble
 from agent.storage.tables import inbox
 from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import Agents, DispatchDeps, Timing
-from gateway.dispatch.source import Held, InboxSource, Leases, Trouble, WakeEvent
+from gateway.dispatch.source import Held, InboxSource, Leases, WakeEvent
 
 _log = logging.getLogger("tieline.dispatch")
 
@@ -94,7 +95,7 @@ class Drain:
             _log.warning("%s", error, extra={"conversation": activity.conversation})
             await self._tell_locked(activity.conversation)
             return Ending.BUSY
-        except Trouble as error:
+        except TROUBLE as error:
             _log.warning("%s cannot be claimed: %s", activity.conversation, error)
             return Ending.FAILED
         source = InboxSource(
@@ -131,7 +132,7 @@ class Drain:
 
         try:
             told = await self._database.write(tell)
-        except Trouble as error:
+        except TROUBLE as error:
             _log.warning("nobody is told that %s is locked: %s", conversation, error)
             return
         if told:
@@ -225,7 +226,11 @@ def look_around(conn: Connection, *, now: int) -> Due:
 
 
 class LocalDispatcher:
-    """A `Dispatcher` that owns its database alone."""
+    """A `Dispatcher` that does the work in this process: alone on the database, or beside others.
+
+    Beside others it looks for no work by itself and frees no leases but its own: somebody wakes it for conversations
+    that it may serve. `when_quiet` hears of each that it has nothing more to do for.
+    """
 
     def __init__(
         self,
@@ -237,8 +242,12 @@ class LocalDispatcher:
         agents: Agents,
         deps: DispatchDeps,
         timing: Timing,
+        is_alone: bool = True,
+        when_quiet: Callable[[ConversationId], None] = lambda conversation: None,
     ) -> None:
         self._drain = drain
+        self._is_alone = is_alone
+        self.when_quiet = when_quiet
         self._database = database
         self._clock = clock
         self._leases = leases
@@ -277,24 +286,34 @@ class LocalDispatcher:
         return tuple(key for key, activity in self._active.items() if activity.is_running)
 
     async def run(self) -> None:
+        with_work = await self._recovered() if self._is_alone else ()
+        try:
+            async with anyio.create_task_group() as tasks:
+                self._tasks = tasks
+                for conversation in {*with_work, *self._early}:
+                    self.wake(conversation)
+                self._early.clear()
+                tasks.start_soon(self._keep_leases)
+                if self._is_alone:
+                    tasks.start_soon(self._keep_looking)
+                await self._ended.wait()
+                tasks.cancel_scope.cancel()
+        finally:
+            self._is_ending = True
+
+    async def _recovered(self) -> Sequence[ConversationId]:
+        """Take up what an earlier process left; the conversations that have work."""
         now = to_timestamp(self._clock.now())
         left = await self._database.write(partial(recover, now=now))
         if left.leases or left.with_work:
             _log.info("taking up %d conversations, freed %d leases", len(left.with_work), left.leases)
         for conversation in left.with_outbox:
             self._deps.deliver(conversation)
-        try:
-            async with anyio.create_task_group() as tasks:
-                self._tasks = tasks
-                for conversation in {*left.with_work, *self._early}:
-                    self.wake(conversation)
-                self._early.clear()
-                tasks.start_soon(self._keep_leases)
-                tasks.start_soon(self._keep_looking)
-                await self._ended.wait()
-                tasks.cancel_scope.cancel()
-        finally:
-            self._is_ending = True
+        return left.with_work
+
+    def is_active(self, conversation: ConversationId) -> bool:
+        """Whether it is being worked on here, or its agent lingers for more."""
+        return conversation in self._active
 
     async def drain(self, timeout_s: float) -> None:
         self._is_ending = True
@@ -340,6 +359,7 @@ class LocalDispatcher:
                         failures = 0  # or somebody rang meanwhile: a wake must not get lost
         finally:
             del self._active[activity.conversation]
+            self.when_quiet(activity.conversation)
             if not self._active:
                 self._quiet.set()
 
@@ -352,7 +372,7 @@ class LocalDispatcher:
                 continue
             try:
                 held = await self._leases.renew()
-            except Trouble as error:  # leases last for many heartbeats; the next one tries again
+            except TROUBLE as error:  # leases last for many heartbeats; the next one tries again
                 _log.warning("the leases could not be renewed: %s", error)
                 continue
             for activity, lease in before.items():
@@ -367,7 +387,7 @@ class LocalDispatcher:
             now = to_timestamp(self._clock.now())
             try:
                 due = await self._database.read(partial(look_around, now=now))
-            except Trouble as error:  # the storage is reported by itself; look again later
+            except TROUBLE as error:  # the storage is reported by itself; look again later
                 _log.warning("could not look for work: %s", error)
             else:
                 for conversation in due.with_work:

@@ -8,7 +8,6 @@ from functools import partial
 
 import anyio
 from sqlalchemy import Connection
-from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
@@ -18,17 +17,17 @@ from agent.core.ids import ConversationId, NewId
 from agent.inbox import RunOpener, Work
 from agent.sessions import runs
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
-from agent.storage.database import Database, check_epoch
-from agent.storage.errors import StorageError, StorageTrouble
+from agent.storage.database import TROUBLE, Database, check_epoch
+from agent.storage.errors import StorageTrouble
 from agent.storage.inbox_rows import InboxRow
 from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.queue_modes import choose
+from gateway.storage.given_up import GivenUp
 
 # Leases of conversations (B-60): the lock that makes a second run at a time impossible.
 
 CLAIMING = Backoff(first_s=0.25, longest_s=4.0)  # between two tries
-Trouble = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that the database raises by itself
 _log = logging.getLogger("tieline.dispatch")
 
 
@@ -75,7 +74,7 @@ class Leases:
         with anyio.CancelScope(shield=True):
             try:
                 ours = await self._database.write(partial(conversation_rows.release, key=key, run=held.run))
-            except Trouble as error:
+            except TROUBLE as error:
                 _log.warning("the lease of %s could not be released, freeing it by force: %s", key, error)
                 await self._force(held)
                 return
@@ -92,7 +91,7 @@ class Leases:
             await self._database.write(
                 partial(conversation_rows.force_release, key=held.conversation, epoch=held.epoch)
             )
-        except Trouble as error:
+        except TROUBLE as error:
             # We may claim it again ourselves at any time; another worker must wait for its end.
             _log.warning("the lease of %s stays until it runs out: %s", held.conversation, error)
 
@@ -292,7 +291,8 @@ class InboxSource:
         check_epoch(conn, self.conversation, self.epoch)
         now = to_timestamp(self._clock.now())
         self._had_all, self.seen = False, frozenset()
-        rows = inbox_rows.due(conn, self.conversation, now=now)
+        unread = partial(self._heard, conn, at=now)
+        rows = inbox_rows.due(conn, self.conversation, now=now, unread=unread)
         self.seen = frozenset(row.id for row in rows)
         within = self._deps.merge_within(self.conversation)
         within = self._timing.merge_within if within is None else within
@@ -323,6 +323,7 @@ class InboxSource:
             return False
         at = to_timestamp(self._clock.now())
         runs.abandon(conn, dead.inbox_id, at)
+        self._heard(conn, dead.inbox_id, dead.attempts, dead.why, at)
         say = self._deps.notice(dead)
         if say is not None:
             outbox_rows.add(
@@ -335,6 +336,12 @@ class InboxSource:
                 at=at,
             )
         return True
+
+    def _heard(self, conn: Connection, row: int, attempts: int, why: str, at: int) -> None:
+        letter = GivenUp(
+            queue="in", id=row, conversation=self.conversation, inbox_id=row, attempts=attempts, why=why, at=at
+        )
+        self._deps.buried(conn, letter)
 
     def _announce(self, dead: DeadLetter) -> None:
         self._deps.on_dead(dead)

@@ -7,8 +7,8 @@ from typing import Literal
 from sqlalchemy import Connection
 
 from agent.storage.connect import BACKUPS, State, target_of, way_back
+from agent.storage.copies.inspection import check_pages, look, look_at_revision, read
 from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew, SchemaTooOld
-from agent.storage.inspection import check_pages, look, look_at_revision, read
 from gateway.channels.adapter import Diagnosis
 from gateway.config.settings import Settings
 from gateway.storage.repair import SCHEMA, Ailment, ailments, homeless_schedules, refused_histories

@@ -21,10 +21,12 @@ from agent.providers.settings import ProviderSettings
 from gateway.access.needs import needs
 from gateway.access.settings import PersonSettings
 from gateway.channels.adapter import Affected, Diagnosis
+from gateway.config.read import ALWAYS
 from gateway.config.settings import Settings
 from gateway.running.accounts.checks import bare_adapter_context, diagnose, weighed
 from gateway.telemetry import machine
 from gateway.web.control_client import RESTART, NoGateway, OtherVersion, Refused, differing
+from gateway.webhooks.settings import WebhookSection
 
 NOT_ASKED = "not asked (--offline)"
 
@@ -59,6 +61,8 @@ async def everything(
         partial(_providers, settings, offline),
         partial(_mcp, settings, offline, status),
         partial(_receivers, settings, offline),
+        partial(_events, settings, offline),
+        partial(_otel, settings, offline),
         partial(_in_thread, _shell, settings),
         partial(_in_thread, former_names, settings),
         partial(_in_thread, _rules, settings),
@@ -68,15 +72,17 @@ async def everything(
             yield found
     if settings.people:
         yield _line("people", people_in(settings.people))
+    for hook in settings.webhooks:
+        yield _webhook(hook, settings)
     days = settings.retention.conversation_days
     yield _line("conversations", f"messages older than {days} days are removed" if days else "kept for ever")
     yield _line("web pages", f"read by {'trafilatura' if find_spec('trafilatura') else 'the built-in reader'}")
     address = settings.web.public_url or f"http://{settings.web.host}:{settings.web.port}"
     adapter_context = bare_adapter_context(settings.home, settings.network.proxy, address)
     for channel in settings.channels:
-        if offline and channel.type not in ("web", "console"):
+        if offline and channel.type not in ALWAYS:
             yield _line(channel.channel_type, NOT_ASKED)
-        elif channel.type not in ("web", "console"):
+        elif channel.type not in ALWAYS:
             rules = _needs(channel.channel_type, settings)
             for found in await diagnose(channel, adapter_context):
                 yield weighed(found, rules)
@@ -202,6 +208,27 @@ def people_in(people: Sequence[PersonSettings]) -> str:
     )
 
 
+def _webhook(hook: WebhookSection, settings: Settings) -> Diagnosis:
+    """A webhook that comes in; the configuration was checked, its template too."""
+    does = "says the rendered template" if hook.mode == "say" else "begins a turn that only looks"
+    if hook.mode == "ask" and hook.tools:
+        does = f"begins a turn that looks and may use {', '.join(hook.tools)}"
+    finding = f"POST /api/hooks/{hook.name}, signed as by {hook.style}: {does} in {hook.place}"
+    if all(channel.channel_type != hook.account for channel in settings.channels):
+        finding = f"its place is {hook.place}, and no account is called {hook.account}: every request is refused"
+        fix = "correct the place, or add the account to [[channels]]"
+        return Diagnosis(subject=f"webhook {hook.name}", level="error", finding=finding, fix=fix)
+    if not settings.web.is_public:
+        fix = "set [web] public_url to the address of your reverse proxy, unless the sender is on this machine"
+        return Diagnosis(
+            subject=f"webhook {hook.name}",
+            level="warning",
+            finding=f"{finding}; services elsewhere cannot reach this machine",
+            fix=fix,
+        )
+    return _line(f"webhook {hook.name}", finding)
+
+
 def _rules(settings: Settings) -> Sequence[Diagnosis]:
     """Rules about tools that there are not."""
     found = import_module("agent.assembly").rules_without_effect(
@@ -294,12 +321,32 @@ async def _mcp(settings: Settings, offline: bool, status: Status | None) -> Sequ
 async def _receivers(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
     """The ways that alerts go beyond the chats."""
     alerts = settings.alerts
-    if not alerts.receivers:
-        return [_line("alerts", "go to the owners' chats alone")]
+    if alerts.in_chats_alone:
+        return [_line("alerts", alerts.in_chats_alone)]
     if offline:
         return [_line(f"alerts by {name}", NOT_ASKED) for name in alerts.receivers]
     trying = await anyio.to_thread.run_sync(import_module, "gateway.doctor.receivers")
     found: Sequence[Diagnosis] = await trying.tried(alerts)
+    return found
+
+
+async def _events(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
+    """The programs that are told of events."""
+    if offline or not settings.events:
+        return [_line(f"events to {one.name}", NOT_ASKED) for one in settings.events]
+    looking = await anyio.to_thread.run_sync(import_module, "gateway.doctor.events")
+    found: Sequence[Diagnosis] = await looking.looked_up(settings.events)
+    return found
+
+
+async def _otel(settings: Settings, offline: bool) -> Sequence[Diagnosis]:
+    """The collector, where one is named."""
+    if not settings.otel.endpoint:
+        return []
+    if offline:
+        return [_line("OpenTelemetry", NOT_ASKED)]
+    trying = await anyio.to_thread.run_sync(import_module, "gateway.doctor.otel")
+    found: Sequence[Diagnosis] = await trying.tried(settings)
     return found
 
 

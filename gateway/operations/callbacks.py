@@ -15,7 +15,8 @@ class OperationCallbacks:
     """Without one nobody need hear. `settle` ends the ledger's delay.
 
     `reconnect` connects an MCP server anew, by its name; False where there is none. `test_alerts` sends a test by each
-    way, in the name of who asked.
+    way, in the name of who asked, `test_event` one to a subscription; None: there is none. `events_retried` hears that
+    events are to be sent again, or that the subscription of that name is switched on.
     """
 
     granted: Callable[[Grant], object] = lambda grant: None
@@ -25,3 +26,5 @@ class OperationCallbacks:
     reconnect: Callable[[str], bool] = lambda server: False
     settle: Callable[[], Awaitable[None]] | None = None
     test_alerts: Callable[[str], Awaitable[Sequence[Outcome]]] | None = None
+    test_event: Callable[[str], Awaitable[Outcome | None]] | None = None
+    events_retried: Callable[[str], Awaitable[None]] | None = None

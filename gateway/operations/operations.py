@@ -27,12 +27,14 @@ from agent.storage.errors import StorageError
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import LENGTH, WRONG_TRIES, digest, normalised
 from gateway.access.settings import PersonSettings
+from gateway.api.keys import ApiKeys
 from gateway.backup.outcome import recorded
 from gateway.backup.request import Wanted, archive, name_of
 from gateway.channels.keys import ConversationKey
 from gateway.config.live import SHIPPED_SKILLS
 from gateway.operations.callbacks import OperationCallbacks
 from gateway.operations.dead_letters import DeadLetters
+from gateway.operations.event_deliveries import EventOperations
 from gateway.operations.operator_commands import OperatorCommands
 from gateway.operations.references import Finding
 from gateway.operations.remarks import Remarks
@@ -84,6 +86,7 @@ class Operations:
         self._web_people = WebPeople(sign_ins or SignIns(database, clock))
         self.usage = Usage(database, clock, people, self._callbacks.settle)
         self.dead_letters = DeadLetters(database, self._callbacks)
+        self.events = EventOperations(database, clock, self._callbacks)
         self.commands = OperatorCommands(database, clock, self._callbacks)
 
     def table(self) -> Mapping[str, Operation]:
@@ -95,6 +98,7 @@ class Operations:
             **self.dead_letters.table(),
             **Finding(self._database).table(),
             **self._web_people.table(),
+            **ApiKeys(self._database, self._clock).table(),
             "access.grants": self.access_grants,
             "access.links": self.access_links,
             "access.settings": self.access_settings,
@@ -108,6 +112,7 @@ class Operations:
             "mcp.reconnect": self.reconnect,
             "skills.diff": self.skill_difference,
             "alerts.test": self.try_alerts,
+            **self.events.table(),
         }
 
     async def try_alerts(self, _: Mapping[str, Json]) -> Json:

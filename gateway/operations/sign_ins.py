@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
+from pathlib import Path
 from typing import TypeVar, cast
 
 import anyio
@@ -27,7 +28,7 @@ from gateway.config.sections import PERSON_ID
 from gateway.storage import web_sign_ins as rows
 from gateway.storage.web_sign_ins import PersonRow
 from gateway.web.control import OperationError as Refusal
-from gateway.web.sessions import OPERATOR, SESSION_LIFE, Limit, Method, OpenSignIn, Visit
+from gateway.web.sessions import OPERATOR, SESSION_LIFE, Limit, Method, OpenSignIn, Visit, own_key
 
 SEEN_EVERY = timedelta(hours=1)  # a sign-in in use is noted once in it
 LEAST_PASSWORD, MOST_PASSWORD = 12, 1024  # characters
@@ -76,6 +77,17 @@ class SignIns:
         self._counting = anyio.Lock()
         self._nobodys = ""  # a hash that no password has, with the parameters of all others
         self.ends = 0  # sign-ins that this process has ended
+        self.key: bytes | None = None  # of all processes on a PostgreSQL
+
+    async def share_key(self, folder: Path) -> None:
+        """On PostgreSQL sign with the key of the database, so that a browser is signed in at each process.
+
+        The first process gives its own, from `folder`: who is signed in there stays so. Raises OSError.
+        """
+        if self._database.dialect == "postgresql":
+            own = await to_thread.run_sync(own_key, folder)
+            now = self._now()
+            self.key = await self._database.write(lambda conn: rows.shared_key(conn, own, now))
 
     # For the dashboard and the command line.
 
@@ -226,6 +238,7 @@ class SignIns:
         now = self._now()
 
         def work(conn: Connection) -> list[int] | None:
+            rows.one_at_a_time(conn, [limit.name for limit in limits])  # nor does another process
             for limit in limits:
                 if rows.tries(conn, limit.name, since=now - int(limit.within_s * 1_000_000)) >= limit.most:
                     return None

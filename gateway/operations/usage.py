@@ -52,10 +52,12 @@ class Usage:
         month = self._clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         since = _moment(arguments, "since") or to_timestamp(month)
         await self._settled()
-        found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=MOST_GROUPS))
+        # Cut last: somebody's second account may be far down the list.
+        most = None if group == "person" else MOST_GROUPS
+        found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=most))
         if group == "person":
             linked = await self._database.read(identities.all_accounts)
-            found = joined(found, Identities.of(linked, self._people()))
+            found = joined(found, Identities.of(linked, self._people()))[:MOST_GROUPS]
         return [
             {
                 "name": name or "–",

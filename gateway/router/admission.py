@@ -21,6 +21,7 @@ from agent.storage.inbox_rows import RIGHTS
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import (
+    KEYS,
     LIFETIME,
     MOST_PENDING,
     NO_MENTION,
@@ -303,7 +304,9 @@ class Admission:
         return receipt
 
     def _flooded(self, arrival: Arrival) -> Take:
-        """Counts it against the sender's limit, which begins anew when the setting changes."""
+        """Counts it against the sender's limit, which begins anew when the setting changes; a key has its own."""
+        if arrival.said.key.platform == KEYS:
+            return Take.TAKEN
         limit = self._deps.live.settings.access.messages_per_minute
         if self._flood is None or self._flood[0] != limit:
             self._flood = (limit, Flood(per_s=limit / 60, burst=limit))

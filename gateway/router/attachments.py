@@ -14,11 +14,14 @@ from pathlib import Path
 
 import anyio
 
+from agent.core.files.store import FileStore, LocalFiles
+from agent.core.ids import ConversationId
 from agent.core.messages import FilePart
 from gateway.channels.adapter import whole_or_nothing
 from gateway.channels.channel import Channel, Files
 from gateway.channels.errors import ChannelBusy, ChannelError
 from gateway.channels.inbound import Attachment, MessageReceived
+from gateway.channels.keys import ConversationKey
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.messages import quoted_key
 
@@ -52,10 +55,20 @@ class Attachments:
     """Keeps fetched files below `home`/files."""
 
     def __init__(
-        self, home: Path, phrase: Catalogue, *, limit_mb: Callable[[], int], within_s: float = FETCH_TIMEOUT_S
+        self,
+        home: Path,
+        phrase: Catalogue,
+        *,
+        limit_mb: Callable[[], int],
+        within_s: float = FETCH_TIMEOUT_S,
+        files: FileStore = LocalFiles(),  # noqa: B008 - without state
     ) -> None:
-        """`limit_mb` is the most that one file may have, `within_s` the time of all files of one message together."""
+        """`limit_mb` is the most that one file may have, `within_s` the time of all files of one message together.
+
+        `files` keeps them for other processes.
+        """
         self.home = home
+        self.files = files
         self._phrase = phrase
         self._limit_mb = limit_mb
         self._within_s = within_s
@@ -78,7 +91,7 @@ class Attachments:
                 size = await self._at_hand(one)
                 if size is None:
                     size = await _fetch_one(source, attachment, self.home / one.path, limit_mb * MEGABYTE)
-                if size is None:
+                if size is None or not await self._is_stored(one, said.key):
                     notes.append(self._note(one, language, "file_unreachable"))
                 else:
                     files.append(_part(one, size))
@@ -94,11 +107,22 @@ class Attachments:
             return None
         before = [self.home / path for path in wanted.before]
         try:
+            for path in wanted.before:
+                await self.files.need(str(path))
             here = await anyio.to_thread.run_sync(_kept, self.home / wanted.path, before, size)
         except OSError as error:
             _log.info("a file that may be here is fetched: %s", error, extra={"file": wanted.attachment.name})
             return None
         return size if here else None
+
+    async def _is_stored(self, wanted: _Wanted, key: ConversationKey) -> bool:
+        """Store it before the message that names it. Raises StorageTrouble: then the message is not taken either."""
+        try:
+            await self.files.put(str(wanted.path), conversation=ConversationId(str(key)))
+        except OSError as error:
+            _log.warning("a file could not be stored: %s", error, extra={"file": wanted.attachment.name})
+            return False
+        return True
 
     def _note(self, wanted: _Wanted, language: str, why: str, limit: int = 0) -> str:
         reason = self._phrase(why, language, limit=limit)

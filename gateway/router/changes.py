@@ -13,8 +13,8 @@ from agent.group_context import rows as group_rows
 from agent.memory import notes
 from agent.storage import conversation_rows, inbox_rows
 from agent.storage.timestamps import to_timestamp
-from agent.tools.files.paths import move_workspace
-from agent.tools.output_files import move_outputs
+from agent.tools.files.paths import move_workspace, workspace_of
+from agent.tools.output_files import move_outputs, outputs_of
 from gateway.channels.inbound import Deleted, Edited, Membership, Moved, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.router.messages import language_of, notice_for
@@ -84,6 +84,8 @@ class Changes:
         self._deps.book.replace(await self._deps.database.read(grants.all_grants))
         for key in (moved.key, moved.new_key):
             await self._deps.settings.refresh(key)
+        if changed:
+            self._deps.renamed(old, new)
         self._deps.notices.committed(moved.new_key)
         # An agent takes its time to end, and the platform's other chats are not to wait for it.
         self._deps.later(partial(self._settle, old, new))
@@ -97,7 +99,15 @@ class Changes:
         self._deps.wake(new)
 
     async def _move_files(self, old: ConversationId, new: ConversationId) -> None:
-        await anyio.to_thread.run_sync(_move_files, self._deps.attachments.home, old, new, self._deps.clock.now())
+        attachments = self._deps.attachments
+        for conversation in (old, new):
+            await self._deps.sync_notes(conversation)
+        await anyio.to_thread.run_sync(_move_files, attachments.home, old, new, self._deps.clock.now())
+        for folder_of in (outputs_of, workspace_of):
+            before, after = (str(folder_of(Path(), name)) for name in (old, new))
+            await attachments.files.move(before, after)
+        for conversation in (old, new):
+            await self._deps.sync_notes(conversation)
 
     def _listed(self, moved: Moved) -> Grant | None:
         """A grant for the new place of a group that the configuration lets in by its old name."""

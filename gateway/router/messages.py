@@ -22,6 +22,7 @@ from gateway.channels.inbound import (
     Received,
 )
 from gateway.channels.keys import ConversationKey, parts_of
+from gateway.otel.context import accepted
 
 AMBIENT = "ambient"  # the job that unasked turns are paid as
 LONGEST_NAME = 255  # characters of a person's, a chat's or a file's name
@@ -99,6 +100,7 @@ def incoming_from(
         may_be_silent=ambient,
         ambient=ambient,
         job=AMBIENT if ambient else None,
+        traceparent=accepted(said.traceparent) if said.traceparent else "",
         received_at=came_at(said),
     )
 

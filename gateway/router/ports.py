@@ -1,6 +1,6 @@
 """Ports of the router, and its settings of admission."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -13,6 +13,7 @@ from agent.core.outbox import Buttons, OutgoingMessage
 from agent.inbox import Incoming
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
+from agent.storage.files.kept import in_one_place
 from agent.storage.timestamps import to_timestamp
 from agent.tools.approvals import Approvals
 from gateway.access.grants import AccessBook
@@ -29,6 +30,7 @@ from gateway.delivery.ephemeral.questions import Questions
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.messages import incoming_from, person_of
+from gateway.storage.given_up import Buried, untold
 
 # Arrival: a message whose sender may be answered.
 
@@ -123,7 +125,9 @@ class RouterDeps:
     talks to us directly, and in which language. `live` holds the configuration, read anew for every message, `settings`
     are those of single places. `preemptible`: what runs in a conversation is a plan's or a goal's own turn. `expect` is
     told before a message of a person is stored (see `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a
-    job beside everything else; one that a crash cuts off is not run again.
+    job beside everything else; one that a crash cuts off is not run again. `renamed` is told the old and the new name
+    of a place once all rows have followed. `buried` writes of a message that no try could take in. `sync_notes`
+    brings the notes of a place to what other processes know.
     """
 
     database: Database
@@ -147,6 +151,9 @@ class RouterDeps:
     notify_owner: NotifyOwner
     met: Callable[[str, ConversationKey, str], None]
     later: Callable[[Job], None]
+    renamed: Callable[[str, str], None]
+    buried: Buried = untold
+    sync_notes: Callable[[ConversationId], Awaitable[None]] = in_one_place
 
     def roles_of(self, inbound: Received) -> tuple[str, ...]:
         """The operator's named roles that the sender has in this place now."""

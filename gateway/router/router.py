@@ -66,6 +66,7 @@ from gateway.router.messages import (
 )
 from gateway.router.ports import RouterDeps
 from gateway.router.unaddressed import Unaddressed
+from gateway.storage.given_up import GivenUp
 
 # Poison messages: tried a few times, then put aside for the operator.
 
@@ -124,7 +125,19 @@ class PoisonMessages:
         )
         if admitted.id is None:
             return
-        inbox_rows.finish(conn, [admitted.id], "dead", note=f"a defect kept it from being taken in: {defect}")
+        why = f"a defect kept it from being taken in: {defect}"
+        inbox_rows.finish(conn, [admitted.id], "dead", note=why)
+        conversation = ConversationId(str(inbound.key))
+        letter = GivenUp(
+            queue="in",
+            id=admitted.id,
+            conversation=conversation,
+            inbox_id=admitted.id,
+            attempts=TRIES,
+            why=why,
+            at=at,
+        )
+        self._deps.buried(conn, letter)
         if isinstance(inbound, MessageReceived):
             say = notice_for(inbound, self._deps.phrase("dead_letter", "en", attempts=TRIES))
             self._deps.notices.add(conn, inbound.key, say, dedup=dedup_key(inbound), inbox_id=admitted.id)

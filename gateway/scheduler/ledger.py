@@ -14,6 +14,7 @@ from agent.storage.tables import inbox, outbox, turn, usage
 from gateway.scheduler.schedule import Schedule
 from gateway.storage.tables import schedule_run as table
 
+BY_HAND = "now:"  # begins the key of a run that somebody asked for; its origin follows
 Outcome = Literal["fired", "late", "missed", "skipped", "overlap", "unreachable"]
 RunState = Literal["ok", "failed"]
 DeliveryState = Literal["sent", "dead", "none"]
@@ -21,7 +22,10 @@ DeliveryState = Literal["sent", "dead", "none"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One row. `count` moments stand behind it; None: not known yet. Moments are UTC microseconds."""
+    """One row. `count` moments stand behind it; None: not known yet. Moments are UTC microseconds.
+
+    `by_hand` is the origin of a run that somebody asked for besides its times, "" for one of these.
+    """
 
     id: int
     schedule: int
@@ -33,6 +37,7 @@ class Entry:
     dedup: str | None
     run: RunState | None
     delivery: DeliveryState | None
+    by_hand: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,4 +181,5 @@ def _entry(row: Row[Any]) -> Entry:
         dedup=row.dedup,
         run=cast(RunState | None, row.run),
         delivery=cast(DeliveryState | None, row.delivery),
+        by_hand=row.fire_key.removeprefix(BY_HAND) if row.fire_key.startswith(BY_HAND) else "",
     )

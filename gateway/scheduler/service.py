@@ -14,7 +14,7 @@ from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import UsageError
 from gateway.scheduler import ledger, person_zones, store
 from gateway.scheduler.firing import Done, FiringDeps, advance, start, tell_change
-from gateway.scheduler.ledger import Cost, Entry
+from gateway.scheduler.ledger import BY_HAND, Cost, Entry
 from gateway.scheduler.person_zones import Zone, move
 from gateway.scheduler.phrases.wording import OperatorChange
 from gateway.scheduler.schedule import LONGEST_KIND, LONGEST_NAME, LONGEST_TEXT, Creator, Plan, Schedule
@@ -298,7 +298,7 @@ class ScheduleService:
         def work(conn: Connection, now: datetime) -> None:
             done.clear()
             schedule = _there(conn, conversation, id)
-            start(conn, schedule, key=f"now:{origin}", at=now, now=now, around=self._deps(), done=done)
+            start(conn, schedule, key=f"{BY_HAND}{origin}", at=now, now=now, around=self._deps(), done=done)
 
         schedule = await self._change(id, work)
         for key in done.deliver:

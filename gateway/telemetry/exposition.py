@@ -1,6 +1,6 @@
 """The metrics in Prometheus' text format; loaded by name at the first scrape, since the library takes time to load."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Metric, ProcessCollector, generate_latest
@@ -72,11 +72,21 @@ class _Collector:
 
 
 def exposition(metrics: Metrics, gauges: Gauges) -> bytes:
-    """Everything, as a scrape wants it. An own registry: nothing of other libraries slips in."""
+    """Everything, as a scrape wants it."""
+    return generate_latest(_registry(metrics, gauges))
+
+
+def families(metrics: Metrics, gauges: Gauges) -> Sequence[Metric]:
+    """The same as values, which stay as they are now."""
+    return tuple(_registry(metrics, gauges).collect())
+
+
+def _registry(metrics: Metrics, gauges: Gauges) -> CollectorRegistry:
+    """A registry of its own: nothing of other libraries slips in."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Collector(metrics, gauges))
     ProcessCollector(registry=registry)
-    return generate_latest(registry)
+    return registry
 
 
 def _buckets(histogram: Histogram) -> list[tuple[str, float]]:

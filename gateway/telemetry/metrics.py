@@ -87,23 +87,6 @@ class Histogram:
     def count(self) -> int:
         return sum(self.counts)
 
-    def with_more(self, other: "Histogram") -> "Histogram":
-        """Both in one, of the same bounds."""
-        counts = [ours + theirs for ours, theirs in zip(self.counts, other.counts, strict=True)]
-        return Histogram(self.bounds, counts, self.total + other.total)
-
-    def quantile(self, share: float) -> float | None:
-        """The value below which that share of all lies (0..1), even within a bucket; None without any value.
-
-        Above the last bound nothing is known: it gives that bound.
-        """
-        wanted, below, low = share * self.count, 0, 0.0
-        for count, high in zip(self.counts, self.bounds, strict=False):
-            if count and below + count >= wanted:
-                return low + (high - low) * max(0.0, wanted - below) / count
-            below, low = below + count, high
-        return low if self.count else None
-
 
 Labels = tuple[str, ...]
 
@@ -150,6 +133,7 @@ COUNTERS: Mapping[str, Family] = {
     "tieline_memory_evicted": Family("Kept things that sweeps of the memory took."),
     "tieline_compaction_breaker_trips": Family("Times the breaker of summaries opened."),
     "tieline_event_listener_failures": Family("Events a listener could not take."),
+    "tieline_otel_dropped": Family("Spans and points that no collector took.", ("signal",)),
 }
 HISTOGRAMS: Mapping[str, Family] = {
     "gen_ai_client_operation_duration_seconds": Family("Time of one model call.", _MODEL),
@@ -167,6 +151,11 @@ NEWEST: Mapping[str, Family] = {  # values that the newest event of their kind b
     "tieline_context_tokens": Family("Tokens of the newest request."),
     "tieline_context_max_tokens": Family("Window of the model it went to."),
 }
+
+
+def operation_of(purpose: str) -> str:
+    """The operation of a call, in the conventions' words as far as they have one: "chat" for all that writes text."""
+    return purpose if purpose in ("transcription", "embeddings", "speech", "images") else "chat"
 
 
 class Metrics:
@@ -260,6 +249,10 @@ class Metrics:
         """A sweep of the memory took so many things."""
         self._count("tieline_memory_evicted", by=evicted)
 
+    def dropped(self, signal: str, number: int) -> None:
+        """So many spans ("traces") or points ("metrics") did not reach a collector, and are lost."""
+        self._count("tieline_otel_dropped", signal, by=number)
+
     def listener_failed(self, error: Exception, event: object) -> None:
         """The `on_error` of the bus, together with a log line."""
         self._count("tieline_event_listener_failures")
@@ -299,7 +292,7 @@ class Metrics:
 
     def _bill(self, billed: CallBilled) -> None:
         """Money in the ledger. The operation is "chat" in the conventions' words; other calls have their own."""
-        operation = billed.purpose if billed.purpose in ("transcription", "embeddings", "speech", "images") else "chat"
+        operation = operation_of(billed.purpose)
         model = (operation, billed.provider, billed.model)
         self._count(TOKENS, *model, "input", by=billed.prompt)
         self._count(TOKENS, *model, "output", by=billed.output)

@@ -10,7 +10,7 @@ from typing import Literal
 
 from agent.core.clock import Clock
 
-Kind = Literal["adapter", "storage", "delivery", "provider", "window", "mcp", "web", "config", "loop"]
+Kind = Literal["adapter", "storage", "delivery", "provider", "window", "mcp", "web", "config", "loop", "otel"]
 
 KEPT = 100  # troubles that are over; open ones are bounded by the number of their subjects
 

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 
 import anyio
 from sqlalchemy.exc import SQLAlchemyError
@@ -30,6 +30,7 @@ from agent.core.events import (
     LoopFailed,
     LoopStarted,
     MemorySearched,
+    PermissionDenied,
     PersistStarted,
     ProviderFailedOver,
     Published,
@@ -46,7 +47,7 @@ from gateway.traces import rows
 from gateway.traces.figures import Figures
 from gateway.traces.rows import Batch
 from gateway.traces.settings import TraceSettings
-from gateway.traces.trace import FAILED, Span, TurnTrace, keeps
+from gateway.traces.trace import DENIED, FAILED, EndedTurn, Span, TurnTrace, keeps
 
 HEARD: tuple[type[Event], ...] = (
     ApprovalRequired,
@@ -61,6 +62,7 @@ HEARD: tuple[type[Event], ...] = (
     LoopFailed,
     LoopStarted,
     MemorySearched,
+    PermissionDenied,
     PersistStarted,
     ProviderFailedOver,
     RetryScheduled,
@@ -87,6 +89,42 @@ class Forgotten(Protocol):
     def may_write(self, conversation: ConversationId, since: int, /) -> bool: ...
 
 
+class TurnWatcher(Protocol):
+    """Hears of turns as they begin and end; must only note it. `gateway.otel` keeps this promise."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether anything is wanted now; else nothing below is called."""
+
+    @property
+    def wants_contents(self) -> bool:
+        """Whether `content_of` is to be asked."""
+
+    def begun(self, inbox_id: int, /) -> None:
+        """A turn for that work has begun."""
+
+    def content_of(self, run: RunId, call: str, /) -> object | None:
+        """The texts of the run's newest call of a model (`call` ""), or of that call of a tool; None for none."""
+
+    def ended(self, turn: EndedTurn, /) -> None:
+        """A turn has ended, and leaves a trace."""
+
+    def left_out(self, inbox_id: int, /) -> None:
+        """A turn for that work has ended, and leaves none."""
+
+
+class NobodyWatches:
+    """Keeps the promise of TurnWatcher where nothing is wanted."""
+
+    is_on: Final = False
+    wants_contents: Final = False
+
+    def begun(self, inbox_id: int, /) -> None: ...
+    def content_of(self, run: RunId, call: str, /) -> object | None: ...
+    def ended(self, turn: EndedTurn, /) -> None: ...
+    def left_out(self, inbox_id: int, /) -> None: ...
+
+
 @dataclass(slots=True, kw_only=True)
 class _Caller:
     """Model calls of one run, the turn's own or a sub-agent's, as they are under way."""
@@ -111,6 +149,7 @@ class _Open:
     began: float
     spans: list[Span] = field(default_factory=list)
     callers: dict[RunId, _Caller] = field(default_factory=dict)
+    denied: set[str] = field(default_factory=set)  # tool calls that were not run, until their end
     compacting: float | None = None
     has_context: bool = False
     persisted: float | None = None
@@ -129,15 +168,22 @@ class _Open:
     messages: int = 0  # of its end, once that is known
     ended: TurnTrace | None = None
     ended_since: float = 0.0
+    # For who watches: the run of each span, sub-agents and texts by the place of their span.
+    agent: str = ""
+    traceparent: str = ""
+    runs: list[RunId] = field(default_factory=list)
+    made: dict[int, RunId] = field(default_factory=dict)
+    contents: dict[int, object] = field(default_factory=dict)
 
     def caller(self, run: RunId | None) -> _Caller:
         return self.callers.setdefault(run or self.run, _Caller())
 
-    def add(self, span: Span) -> int | None:
-        """Note a part; its place among them, None where there is no room."""
+    def add(self, span: Span, run: RunId | None = None) -> int | None:
+        """Note a part of that run, None: the turn's own; its place among them, None where there is no room."""
         if len(self.spans) >= MOST_SPANS:
             return None
         self.spans.append(span)
+        self.runs.append(run or self.run)
         return len(self.spans) - 1
 
 
@@ -152,8 +198,10 @@ class Recorder:
         settings: Callable[[], TraceSettings],
         forgotten: Forgotten,
         writer: str,
+        watcher: TurnWatcher | None = None,
     ) -> None:
         """`writer` names this start of the process among all."""
+        self._watcher = watcher or NobodyWatches()
         self._database = database
         self._clock = clock
         self._settings = settings
@@ -231,7 +279,11 @@ class Recorder:
             waited_ms=event.waited_ms,
             started_at=self._now(),
             began=self._clock.monotonic(),
+            agent=event.agent,
+            traceparent=event.traceparent,
         )
+        if self._watcher.is_on:
+            self._watcher.begun(event.inbox_id)
         if event.waited_ms:
             turn.add(Span(kind="queue", start_ms=-event.waited_ms, ms=event.waited_ms))
         self._open[event.run] = turn
@@ -277,7 +329,7 @@ class Recorder:
             subagent=is_known and event.run != turn.run,
             beside=beside,
         )
-        place = turn.add(span)
+        place = turn.add(span, event.run if is_known else None)
         if is_known:
             caller.last, caller.retries, caller.instead_of = place, 0, ""
         if beside:
@@ -295,18 +347,23 @@ class Recorder:
         match event:
             case DecisionCompleted():
                 self._decided(event, turn, at_ms)
+            case PermissionDenied(tool_call_id=call):
+                turn.denied.add(call)
             case ToolEnded(tool_name=tool, elapsed_ms=ms, is_error=is_error, result_chars=chars, exists=exists):
                 turn.tool_calls += 1
+                is_denied = event.tool_call_id in turn.denied
+                turn.denied.discard(event.tool_call_id)
                 span = Span(
                     kind="tool",
                     start_ms=at_ms - ms,
                     ms=ms,
                     name=tool if exists else UNKNOWN_TOOL,
                     is_error=is_error,
-                    size=chars,
+                    outcome=DENIED if is_denied else "",
+                    size=0 if is_denied else chars,  # the note that it was not run is no result
                     subagent=inner,
                 )
-                turn.add(span)
+                self._add_content(turn, turn.add(span, event.run), event.run, event.tool_call_id)
             case ContextBuilt(token_estimate=tokens) if not inner and not turn.has_context:
                 turn.has_context = True
                 turn.add(Span(kind="context", start_ms=0, ms=at_ms, size=tokens))
@@ -315,7 +372,8 @@ class Recorder:
             case RetryScheduled(provider=provider, after_s=after_s, reason=reason):
                 turn.caller(event.run).retries += 1
                 ms = round(after_s * 1000)
-                turn.add(Span(kind="retry", start_ms=at_ms, ms=ms, name=provider, outcome=reason, subagent=inner))
+                span = Span(kind="retry", start_ms=at_ms, ms=ms, name=provider, outcome=reason, subagent=inner)
+                turn.add(span, event.run)
             case ProviderFailedOver(instead_of=instead_of):
                 turn.caller(event.run).instead_of = instead_of
             case CompactTriggered():
@@ -327,13 +385,16 @@ class Recorder:
                 turn.add(Span(kind="compaction", start_ms=start_ms, ms=at_ms - start_ms, name=stage, size=freed))
                 turn.compacting = None
             case ApprovalResumed(status=status, waited_ms=ms):
-                turn.add(Span(kind="approval", start_ms=at_ms - ms, ms=ms, outcome=status, subagent=inner))
+                span = Span(kind="approval", start_ms=at_ms - ms, ms=ms, outcome=status, subagent=inner)
+                turn.add(span, event.run)
             case SubagentStarted(request=request):
                 self._of_subagents[RunId(request)] = turn.run
             case SubagentEnded(request=request, elapsed_ms=ms, is_error=is_error, steps=steps):
                 self._of_subagents.pop(RunId(request), None)
                 turn.callers.pop(RunId(request), None)
-                turn.add(Span(kind="subagent", start_ms=at_ms - ms, ms=ms, is_error=is_error, size=steps))
+                span = Span(kind="subagent", start_ms=at_ms - ms, ms=ms, is_error=is_error, size=steps)
+                if (place := turn.add(span, event.run)) is not None:
+                    turn.made[place] = RunId(request)
             case PersistStarted():
                 turn.persisted, turn.persisted_at = self._clock.monotonic(), self._now()
             case LoopEnded(verdict=verdict, messages=messages) | LoopFailed(verdict=verdict, messages=messages):
@@ -358,6 +419,15 @@ class Recorder:
         if place is not None:
             span = turn.spans[place]
             turn.spans[place] = replace(span, first_token_ms=event.first_token_ms, outcome=event.stop_reason)
+        self._add_content(turn, place, event.run, "")
+
+    def _add_content(self, turn: _Open, place: int | None, run: RunId | None, call: str) -> None:
+        """Keep the texts of that span, where somebody wants them."""
+        if run is None or not self._watcher.wants_contents:
+            return
+        content = self._watcher.content_of(run, call)
+        if content is not None and place is not None:
+            turn.contents[place] = content
 
     def _since_begin(self, turn: _Open) -> int:
         return round((self._clock.monotonic() - turn.began) * 1000)
@@ -368,14 +438,14 @@ class Recorder:
         for request in [request for request in turn.callers if request != turn.run]:
             self._of_subagents.pop(request, None)
         if not self._settings().enabled:
-            self._forget(turn)
+            self._leave_out(turn)
             return
         at = self._now()
         if outcome != "suspended":  # it is taken up again, and counted then
             self._count(turn, outcome, elapsed_ms, at)
         took_ms = turn.waited_ms + elapsed_ms
         if not keeps(self._settings(), turn.run, outcome=outcome, took_ms=took_ms):
-            self._forget(turn)
+            self._leave_out(turn)
             return
         if turn.persisted is not None:
             start_ms = round((turn.persisted - turn.began) * 1000)
@@ -404,8 +474,29 @@ class Recorder:
             provider=turn.provider,
             spans=(),
         )
+        if self._watcher.is_on:
+            self._watch_end(turn, turn.ended)
         if turn.delivered >= messages:
             self._close(turn)
+
+    def _leave_out(self, turn: _Open) -> None:
+        self._forget(turn)
+        if self._watcher.is_on:
+            self._watcher.left_out(turn.inbox_id)
+
+    def _watch_end(self, turn: _Open, ended: TurnTrace) -> None:
+        whole = EndedTurn(
+            trace=ended,
+            spans=tuple(turn.spans),
+            agent=turn.agent,
+            traceparent=turn.traceparent,
+            forgotten=turn.forgotten,
+            runs=tuple(turn.runs),
+            made=turn.made,
+            contents=turn.contents,
+        )
+        turn.contents = {}
+        self._watcher.ended(whole)
 
     def _count(self, turn: _Open, outcome: str, elapsed_ms: int, at: int) -> None:
         figures = self._figures

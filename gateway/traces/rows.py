@@ -17,6 +17,7 @@ ROW_BYTES = 500  # of a row and its places in indexes, besides its spans
 BATCH = 500  # rows that one step of the upkeep removes
 STEP_US = 7 * 24 * 3600 * 1_000_000  # figures of so much time that one step removes
 LOOKED_AT = 1_000  # of the newest traces, for slow ones
+MOST_WORKED = 2_000  # of the longest traces, for those that worked longest
 FIGURE_DAYS = 400
 WRITER = "writer"  # the name of rows that tell how many batches a process has written; the label is the process
 
@@ -41,7 +42,7 @@ class Batch:
     figures: Mapping[Key, float]
 
 
-Rank = Literal["time", "took", "cost", "tokens"]
+Rank = Literal["time", "took", "worked", "cost", "tokens"]
 RANKS: tuple[Rank, ...] = get_args(Rank)
 
 
@@ -144,8 +145,12 @@ def ranked(
 ) -> Sequence[TurnTrace]:
     """The traces for which all that is wanted holds, in the order of that rank; of equals the newest first.
 
+    By work the longest come first, either way: see `_by_work`.
+
     All of that is in one index, which is gone through whole: rows are large, and a filter may leave most of them.
     """
+    if rank == "worked":
+        return _by_work(conn, wanted, most=most, skip=skip)
     columns = turn_trace.c
     by: Mapping[Rank, ColumnElement[Any]] = {
         # Each with a sum, so that no other index seems to give the order: its rows would be looked up one by one.
@@ -172,6 +177,24 @@ def ranked(
     ids = conn.execute(query).scalars().all()
     found = {row.id: _read(row) for row in conn.execute(select(turn_trace).where(columns.id.in_(ids)))}
     return [found[id] for id in ids]
+
+
+def _by_work(conn: Connection, wanted: Wanted, *, most: int, skip: int) -> Sequence[TurnTrace]:
+    """The traces that worked longest: none worked longer than it took, so that few of the longest tell."""
+    found: list[TurnTrace] = []
+    end = skip + most
+    while len(found) < MOST_WORKED:
+        size = end if not found else BATCH  # most turns wait for nobody: then the first page tells
+        page = ranked(conn, wanted, "took", descending=True, most=size, skip=len(found))
+        found = sorted((*found, *page), key=lambda trace: (-trace.worked_ms, -trace.id))
+        if len(page) < size or (len(found) >= end and found[end - 1].worked_ms >= page[-1].elapsed_ms):
+            break
+    return found[skip : skip + most]
+
+
+def providers(conn: Connection) -> frozenset[str]:
+    """Providers that answered last in a turn; read from the index of ranks alone."""
+    return frozenset(conn.scalars(select(turn_trace.c.provider).where(turn_trace.c.provider.is_not(None)).distinct()))
 
 
 def _slow(conn: Connection, than_ms: int, older: ColumnElement[bool], most: int) -> Sequence[int]:

@@ -1,7 +1,7 @@
 """The trace of one turn: its parts with begin, length and cost. Pure; names and numbers, never what was said."""
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,6 +16,7 @@ Kind = Literal[
 
 FAILED = frozenset({"failed", "broken"})  # outcomes that are kept always, and counted as failures
 HASHES = 2**32
+DENIED = "denied"  # the outcome of a tool call that was not run
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,6 +27,7 @@ class Span:
     Of a model call: `tokens_in` are all that it read, `tokens_cached` those of them that came from the provider's
     cache; `cost_usd` None: its price is unknown; `retries` came before it, `instead_of` is the provider in whose place
     it answered. `beside`: work beside the turn, such as a summary made ahead of time, which the sums leave out.
+    `outcome` of a tool call that was not run is `DENIED`.
     `size` counts characters of a tool's result, things recalled, tokens that a compaction freed, or messages sent.
     """
 
@@ -82,6 +84,40 @@ class TurnTrace:
     spans: tuple[Span, ...]
     provider: str | None = None
     id: int = 0  # of its row, by which pages are turned; 0: not read from the database
+
+    @property
+    def asked_ms(self) -> int:
+        """How much of `elapsed_ms` it waited for a person's word; questions that waited together count once."""
+        waits = sorted((span.start_ms, span.start_ms + span.ms) for span in self.spans if span.kind == "approval")
+        waited = reached = 0
+        for start, end in waits:
+            waited += max(0, end - max(start, reached))
+            reached = max(reached, end)
+        return min(waited, self.elapsed_ms)
+
+    @property
+    def worked_ms(self) -> int:
+        """The length of the turn without the time that a person took to decide."""
+        return self.elapsed_ms - self.asked_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EndedTurn:
+    """An attempt at a turn that has ended and leaves a trace, before its messages are sent, for who sends it elsewhere.
+
+    Its `spans` stand beside the trace, which has none yet. `runs` tells the run of each span: the turn's own, or that
+    of a sub-agent, which `made` names by the place of its span. `contents` are texts by the place of their span.
+    `forgotten` is what had been forgotten at its begin.
+    """
+
+    trace: TurnTrace
+    spans: tuple[Span, ...]
+    agent: str
+    traceparent: str
+    forgotten: int
+    runs: tuple[RunId, ...]
+    made: Mapping[int, RunId]
+    contents: Mapping[int, object]
 
 
 _SPANS: TypeAdapter[tuple[Span, ...]] = TypeAdapter(tuple[Span, ...])

@@ -11,7 +11,7 @@ from typing import Any
 
 CONNECT_WITHIN_S = 5.0
 ANSWER_WITHIN_S = 300.0
-WITHOUT_LIMIT = frozenset({"backup"})  # it takes as long as the data directory is large
+WITHOUT_LIMIT = frozenset({"backup", "ask"})  # as long as the data directory is large, and as a turn takes
 RESTART = "restart the gateway"
 
 

@@ -60,12 +60,19 @@ class Pending:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """A limit on spending under which something was spent. `share` is how much of it, 0..1 and above."""
+    """A limit on spending under which something was spent. `share` is how much of it, 0..1 and above.
+
+    `id` is the account where `who` says a name in place of it.
+    """
 
     who: str
     period: str
     spent: str
     share: float
+    id: str = ""
+
+
+HELD = "does not run: switched off"  # in place of the state of a goal that would go on by itself
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,6 +97,7 @@ class Overview:
     """The state of the gateway at one moment. Tokens and money are since the start.
 
     `unanswered` messages and `undelivered` answers were given up; `unpriced` calls are those whose price nobody knows.
+    `held` answers wait for the bot to be let back into their chat.
     """
 
     version: str
@@ -104,6 +112,7 @@ class Overview:
     outbox_open: int = 0
     unanswered: int = 0
     undelivered: int = 0
+    held: int = 0
     turns: int = 0
     tokens: int = 0
     cost_usd: float = 0.0
@@ -152,7 +161,16 @@ def attention(overview: Overview, reasons: Sequence[Reason]) -> Sequence[Reason]
     if overview.undelivered:
         text = f"{counted(overview.undelivered, 'answer')} could not be delivered"
         found.append(Reason("outbox", text, with_program(NAME, DEAD_FIX, overview.where)))
+    if overview.held:
+        waits = "waits" if overview.held == 1 else "wait"
+        text = f"{counted(overview.held, 'answer')} {waits} for a chat that has removed or blocked the bot"
+        found.append(
+            Reason(HELD_ANSWERS, text, "it is sent when the bot is let back in, or dropped on the page Delivery")
+        )
     return found
+
+
+HELD_ANSWERS = "blocked chats"
 
 
 DEAD_FIX = "`tieline dead` and the page Delivery list them; retry or drop each there"
@@ -173,9 +191,11 @@ def figures(overview: Overview) -> Sequence[tuple[str, str, str]]:
     ]
 
 
-def money(usd: float, unpriced: int) -> str:
-    """Calls whose price nobody knows are told, never counted as free."""
+def money(usd: float, unpriced: int, *, exact: bool = False) -> str:
+    """Calls whose price nobody knows are told, never counted as free. `exact`: below a cent, to its hundredth."""
     known = f"${usd:,.2f}" if usd >= 0.01 or not usd else "< $0.01"
+    if exact and 0 < usd < 0.01:
+        known = f"${usd:.4f}" if usd >= 0.00005 else "< $0.0001"
     if not unpriced:
         return known
     calls = counted(unpriced, "unpriced call")

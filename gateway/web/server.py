@@ -40,6 +40,9 @@ from gateway.web.sign_in.routes import Gate, GateParts, Rights, SignIn, owner_al
 DRAIN_S = 5
 AT_ONCE = 1_000  # connections and running requests; more are answered 503
 
+Links = Callable[[SignedIn], Awaitable[str]]  # a new one-time link for that person
+DashboardRoutes = Callable[[Callable[[], Sequence[Reason]], str, Links], Sequence[Mount | Route]]
+
 
 class _Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, closing: anyio.Event) -> None:
@@ -205,9 +208,14 @@ class WebServer:
     @property
     def url(self) -> str:
         """Its address for people: `public_url`, else the address it is bound to."""
+        return (self._settings.public_url or self.local_url).rstrip("/")
+
+    @property
+    def local_url(self) -> str:
+        """Its address for programs of this machine."""
         host = self._settings.host
         shown = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}.get(host, f"[{host}]" if ":" in host else host)  # noqa: S104
-        return (self._settings.public_url or f"http://{shown}:{self.port}").rstrip("/")
+        return f"http://{shown}:{self.port}"
 
     def let_in(self, source: SignInSource) -> None:
         """The database is open: people can sign in, and who has signed in is known again."""
@@ -243,15 +251,19 @@ class WebServer:
             case "sign_in":
                 self._behind_sign_in([mounted])
                 self._upload_paths.append(f"{path}/")
-            case "control":
-                raise ValueError(f"{path}: such routes belong to the control socket")
+            case "control" | "key":
+                raise ValueError(f"{path}: such routes are not the web server's")
+
+    def mount_door(self, mount: Mount) -> None:
+        """Serve a door for other programs, to anybody: it asks for a key itself."""
+        self._app.router.routes.append(mount)
 
     def expect(self, entrances: Mapping[str, Entrance]) -> None:
         """Answer 503 for these accounts, by channel type, and for the pages of people, until they are mounted.
 
         A page or a platform tries such an answer again, and takes a 404 for the end.
         """
-        served = {name: entrance for name, entrance in entrances.items() if entrance != "control"}
+        served = {name: entrance for name, entrance in entrances.items() if entrance not in ("control", "key")}
         self._awaited |= {f"/channels/{name}" for name in served}
         if "sign_in" in served.values():
             self._awaited.add("/")  # the chat, and the operator's pages with it
@@ -259,7 +271,7 @@ class WebServer:
     def mount_adapter(self, adapter: Adapter, entrance: Entrance) -> None:
         """Serve what an adapter has, below `/channels/<channel_type>`; the first web chat is `/chat` too."""
         self._awaited.discard(f"/channels/{adapter.channel_type}")
-        if not adapter.routes or entrance == "control":
+        if not adapter.routes or entrance in ("control", "key"):
             return
         self.mount(f"/channels/{adapter.channel_type}", adapter.routes, entrance=entrance)
         if entrance == "sign_in" and self.sign_in.start == "/":
@@ -276,13 +288,13 @@ class WebServer:
         else:
             self._awaited.discard(path)
 
-    def mount_dashboard(self, routes: Callable[[Callable[[], Sequence[Reason]], str], Sequence[Mount | Route]]) -> None:
+    def mount_dashboard(self, routes: DashboardRoutes) -> None:
         """Serve the operator's pages behind the sign-in; after `mount_adapter`.
 
-        `routes` is told who knows why the gateway is not ready, and where the chat is ("": nowhere).
+        `routes` is told who knows why the gateway is not ready, where the chat is ("": nowhere), and who makes links.
         """
         chat = self.sign_in.start if self.sign_in.start != "/" else ""
-        self._behind_sign_in(routes(self._health.reasons, chat))
+        self._behind_sign_in(routes(self._health.reasons, chat, self.sign_in_link))
         self._awaited.discard("/")
 
     def measure(self, metrics: Metrics, gauges: Callable[[], Awaitable[Gauges]]) -> None:

@@ -1,7 +1,8 @@
 """Sessions of the web server: one-time codes, signed cookies, and the tokens of pages.
 
-A cookie carries its session under a signature whose key lies in the data directory with mode 0600. It is good as long
-as the database has the sign-in too: signing out, revoking and disabling a person end it in every copy.
+A cookie carries its session under a signature whose key lies in the data directory with mode 0600, and on PostgreSQL in
+the database, for all processes there. It is good as long as the database has the sign-in too: signing out, revoking and
+disabling a person end it in every copy.
 """
 
 import base64
@@ -79,6 +80,10 @@ class SignInStore(Protocol):
     """Sign-ins and one-time codes in the database; `code` and `session` are hashes. Everything raises StorageError."""
 
     @property
+    def key(self) -> bytes | None:
+        """The key that all processes sign with; None: each has its own."""
+
+    @property
     def ends(self) -> int:
         """How often this process has ended sign-ins: where it has changed, ask again."""
 
@@ -128,13 +133,13 @@ class Sessions:
     def __init__(self, folder: Path, clock: Clock) -> None:
         """Keeps its key in `folder`. Raises OSError when it cannot."""
         self._clock = clock
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._key = _read_or_make_key(folder / "session.key")
+        self._key = own_key(folder)
         (folder / "signed-out.json").unlink(missing_ok=True)  # of versions that kept no sign-ins in the database
         self._store: SignInStore | None = None
 
     def open(self, store: SignInStore) -> None:
         """The database is open."""
+        self._key = store.key or self._key
         self._store = store
 
     @property
@@ -329,7 +334,10 @@ def _decoded(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
-def _read_or_make_key(path: Path) -> bytes:
+def own_key(folder: Path) -> bytes:
+    """The key of this data directory, made where there is none. Blocking. Raises OSError."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = folder / "session.key"
     try:
         key = path.read_bytes()
     except FileNotFoundError:

@@ -248,6 +248,22 @@ class TestEvents:
         assert isinstance(failed, LoopFailed)
         assert failed.error == "the disk is full"
 
+    async def test_also_a_run_that_is_taken_up_after_a_crash(self, sqlite_database: Database, tmp_path: Path) -> None:
+        mortal = MortalDatabase(sqlite_database)
+        world = World(mortal, tmp_path, ScriptedProvider())
+        work = await world.admit("hi")
+        with mortal.dying(after=1):
+            await world.run(work)
+        await world.restart()
+        world.events.clear()
+        await world.run(await world.again(work))
+        assert world.names().count("loop:start") == 1, "whoever follows turns sees the second try begin"
+        assert sum(name in ENDS for name in world.names()) == 1
+        started, ended = world.events[0], world.events[-1]
+        assert isinstance(started, LoopStarted)
+        assert (started.session, started.attempt) == (await world.session(), 2)
+        assert started.run == ended.run
+
     @pytest.mark.requirement("R-46")
     async def test_a_listener_that_breaks_hurts_nobody(self, sqlite_database: Database, tmp_path: Path) -> None:
         world = World(sqlite_database, tmp_path, ScriptedProvider())

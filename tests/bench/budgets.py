@@ -133,7 +133,7 @@ def ratio(above: Source, below: Source) -> Callable[[Sequence[Record]], Figure]:
 # --- the rows ---
 
 WHOLE = "cpu_ms_per_turn_with_background"
-FLOOR_TURN = Source("floor", "sequential", WHOLE)
+FLOOR_TURN, FLOOR_CROWD = Source("floor", "sequential", WHOLE), Source("floor", "concurrent", WHOLE)
 TURN, CROWD = Source("tieline", "sequential", WHOLE), Source("tieline", "concurrent", WHOLE)
 FLOOR_MS = 0.7  # a floor on the machine for which the budgets in milliseconds were set
 
@@ -158,6 +158,22 @@ def _grown(system: str) -> Callable[[Sequence[Record]], Figure]:
         return Figure(values=tuple(values), records=tuple(_distinct(used)))
 
     return figure
+
+
+def _compared(what: str, measure: str, kind: str, floor: Source) -> Budget:
+    more = Source("tieline", measure, f"{kind}_more_ms", name="more")
+    error, without = (Source("tieline", measure, f"{kind}_{key}ms", name=name) for key, name in (
+        ("error_", "standard error"), ("", "without"),
+    ))  # fmt: skip
+    return Budget(
+        what=what,
+        budget="≤ + 0.5 floors",
+        figure=ratio(more, floor),
+        unit=" floors more",
+        met=_at_most(0.5),
+        digits=2,
+        more=(more, error, without),
+    )
 
 
 def _at_most(limit: float) -> Callable[[float], bool]:
@@ -231,10 +247,10 @@ BUDGETS = (
     Budget(
         what="100 conversations at once: CPU of one turn",
         budget="≤ 15 floors of such a crowd",
-        figure=ratio(CROWD, Source("floor", "concurrent", WHOLE)),
+        figure=ratio(CROWD, FLOOR_CROWD),
         unit=" floors",
         met=_at_most(15),
-        more=(CROWD, Source("floor", "concurrent", WHOLE)),
+        more=(CROWD, FLOOR_CROWD),
     ),
     Budget(
         what="… turns in a second",
@@ -247,6 +263,12 @@ BUDGETS = (
     _limit("… p99 of the wait", Source("tieline", "concurrent", "p99_ms"), 1000, " ms"),
     _limit("… answers lost", Source("tieline", "concurrent", "lost"), 0, ""),
     _limit("… answers doubled", Source("tieline", "concurrent", "duplicates"), 0, ""),
+    _compared("traces of all turns, one turn after another", "traces", "one", FLOOR_TURN),
+    _compared("traces of all turns, 100 conversations at once", "traces", "crowd", FLOOR_CROWD),
+    _compared("all turns to an OpenTelemetry collector, one turn after another", "export", "one", FLOOR_TURN),
+    _compared("all turns to an OpenTelemetry collector, 100 conversations at once", "export", "crowd", FLOOR_CROWD),
+    _compared("an operator who looks at Overview, one turn after another", "overview", "one", FLOOR_TURN),
+    _compared("an operator who looks at Overview, 100 conversations at once", "overview", "crowd", FLOOR_CROWD),
     _limit("500 questions at once: conversations out of order", Source("tieline", "burst", "order_errors"), 0, ""),
     _limit("message → model request leaves, p50", Source("tieline", "latency", "to_model_p50_ms"), 10, " ms", digits=1),
     _limit("… p99", Source("tieline", "latency", "to_model_p99_ms"), 30, " ms", digits=1),

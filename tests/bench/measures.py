@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.bench import idle, schedules, startup
+from tests.bench import compared, idle, schedules, startup
 from tests.bench.peers import performance, robustness
 from tests.bench.peers.performance import CHAT, Result
 from tests.bench.peers.rig import Rig
 
 Kind = Literal["floor", "ours", "ours_anthropic", "ours_litellm", "peer", "peer_stream"]
-EVERYBODY: tuple[Kind, ...] = ("floor", "ours", "ours_anthropic", "ours_litellm", "peer", "peer_stream")
 OURS: tuple[Kind, ...] = ("ours", "ours_anthropic", "ours_litellm")
+EVERYBODY: tuple[Kind, ...] = ("floor", *OURS, "peer", "peer_stream")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,6 +34,11 @@ MEASURES = {
     "cold": Measure(run=performance.cold, usual=("floor", "ours", "peer")),
     "sequential": Measure(run=performance.sequential, usual=("floor", *OURS, "peer")),
     "concurrent": Measure(run=performance.concurrent, people=performance.CROWD, usual=("floor", "ours", "peer")),
+    "traces": Measure(run=compared.traces, people=(CHAT, *performance.CROWD), usual=("ours",), able=OURS, repeats=1),
+    "export": Measure(run=compared.export, people=(CHAT, *performance.CROWD), usual=("ours",), able=OURS, repeats=1),
+    "overview": Measure(
+        run=compared.overview, people=(CHAT, *performance.CROWD), usual=("ours",), able=OURS, repeats=1
+    ),
     "burst": Measure(run=performance.burst, people=performance.BURST, usual=("floor", "ours", "peer"), repeats=1),
     "latency": Measure(run=performance.latency, usual=("ours", "peer"), repeats=1),
     "streaming": Measure(run=performance.streaming, usual=("floor", "ours", "peer", "peer_stream")),

@@ -107,6 +107,17 @@ def test_what_a_turn_costs_more_at_the_end_is_told_in_floors() -> None:
     assert verdict == "**missed**"
 
 
+def test_what_looking_costs_is_told_in_floors_of_the_same_run() -> None:
+    records = (
+        record("floor", "concurrent", {"cpu_ms_per_turn_with_background": 2.0}),
+        record("tieline", "overview", {"crowd_more_ms": 1.5, "crowd_error_ms": 0.1, "crowd_ms": 10.0}),
+    )
+    what = "an operator who looks at Overview, 100 conversations at once"
+    text = "0.75 floors more; more 1.5 ms, standard error 0.1 ms, without 10.0 ms"
+    assert row_of(what, *records) == (text, "**missed**")
+    assert row_of(what, *records[1:]) == ("not measured", "")
+
+
 def test_a_row_names_date_commit_machine_and_configuration() -> None:
     changed = replace(record("floor", "sequential", {WHOLE: 0.7}), dirty=True)
     (line,) = [one for one in PARTS["budgets"]([changed]).splitlines() if one.startswith("| the floor")]

@@ -151,6 +151,58 @@ class Manifest:
         return {one["name"]: one for one in self.container["volumeMounts"]}
 
 
+CLUSTER = DEPLOY / "kubernetes" / "cluster"
+
+
+@dataclass(frozen=True)
+class Kustomization:
+    """deploy/kubernetes/cluster: its documents as Kustomize renders them, as far as it is made use of there."""
+
+    content: Mapping[str, Any]
+    documents: Sequence[Mapping[str, Any]]
+
+    @classmethod
+    def read(cls, folder: Path = CLUSTER) -> "Kustomization":
+        content = yaml.safe_load((folder / "kustomization.yaml").read_text())
+        (patch,) = content["patches"]
+        assert patch["target"] == {"kind": "Deployment"}, "each of them gets it"
+        process = yaml.safe_load((folder / patch["path"]).read_text())
+        del process["metadata"]  # the name of none
+        written = [one for name in content["resources"] for one in yaml.safe_load_all((folder / name).read_text())]
+        return cls(content, [merged(one, process) if one["kind"] == "Deployment" else one for one in written])
+
+    @property
+    def files(self) -> set[str]:
+        """The files that it names."""
+        generated = (name for one in self.content["configMapGenerator"] for name in one["files"])
+        return {*self.content["resources"], *(one["path"] for one in self.content["patches"]), *generated}
+
+    def all(self, kind: str) -> list[Mapping[str, Any]]:
+        return [one for one in self.documents if one["kind"] == kind]
+
+    def named(self, kind: str, name: str) -> Mapping[str, Any]:
+        (found,) = [one for one in self.all(kind) if one["metadata"]["name"] == name]
+        return found
+
+    @property
+    def manifests(self) -> dict[str, Manifest]:
+        """Each Deployment, by its role."""
+        labels = [one["spec"]["template"]["metadata"]["labels"] for one in self.all("Deployment")]
+        return {one["role"]: Manifest([each]) for one, each in zip(labels, self.all("Deployment"), strict=True)}
+
+
+def merged(document: Any, patch: Any) -> Any:
+    """The document with a strategic merge patch; of lists only that of the containers is in both, which has names."""
+    if isinstance(document, Mapping) and isinstance(patch, Mapping):
+        both = {name: merged(value, patch[name]) for name, value in document.items() if name in patch}
+        return {**document, **patch, **both}
+    if isinstance(document, list) and isinstance(patch, list):
+        names = {one["name"]: one for one in patch}
+        assert {one["name"] for one in document} == names.keys(), "lists of different things are not merged here"
+        return [merged(one, names[one["name"]]) for one in document]
+    return patch
+
+
 class Unit:
     """deploy/systemd/tieline.service. A key that stands there twice is refused."""
 

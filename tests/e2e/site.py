@@ -32,7 +32,7 @@ from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.telemetry.trouble import Troubles
 from gateway.web.health import Reason, not_ready
 from gateway.web.overview import Account, ActiveConversation, Budget, Overview, OwnWork, Pairing
-from gateway.web.server import WebServer
+from gateway.web.server import Links, WebServer
 from tests.fakes.running import running
 from tests.fakes.sign_ins import sign_ins_at
 
@@ -234,7 +234,9 @@ class Site:
         return self.server.url
 
 
-def dashboard(service: FakeOverview, reasons: Callable[[], Sequence[Reason]], chat: str) -> Sequence[Mount | Route]:
+def dashboard(
+    service: FakeOverview, reasons: Callable[[], Sequence[Reason]], chat: str, link: Links
+) -> Sequence[Mount | Route]:
     """The first page alone; what is done there is kept in `service.actions`."""
 
     async def audit(done: OperatorAction) -> None:

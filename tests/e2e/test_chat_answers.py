@@ -115,6 +115,21 @@ async def test_a_message_of_many_formulas_leaves_the_page_quick(page: Page, site
     assert await page.evaluate("longest") < 3_000, "a busy machine; set at once it takes far longer"
 
 
+@pytest.mark.requirement("Z-165")
+async def test_between_formulas_the_page_can_do_something_else(page: Page, site: Site) -> None:
+    # Counted, not timed: how fast the machine is changes the number of slices, and not that there are several.
+    await page.evaluate(
+        """() => { window.seen = new Set();
+                   const tick = () => { const all = document.querySelectorAll('#thread math').length;
+                                        seen.add(all); if (all < 1500) setTimeout(tick); }; tick(); }"""
+    )
+    many = " ".join(f"$y_{{{number}}} + \\frac{{c}}{{d}}$" for number in range(1_500))
+    await site.web.channel(str(KEY.channel_id)).send(Outbound(document=parse(many)))
+    await expect(page.locator("#thread math")).to_have_count(1_500)
+    between = await page.evaluate("[...seen].filter((all) => all > 0 && all < 1500).length")
+    assert between >= 3, "set at once, there is nothing between none and all"
+
+
 @pytest.mark.requirement("Z-166")
 async def test_the_newest_answer_can_be_asked_for_again(page: Page, site: Site, pictures: Path) -> None:
     again = page.get_by_role("button", name="Answer again")

@@ -89,6 +89,7 @@ class House:
         timing: Timing = QUICK,
         clock: Clock | None = None,
         worker: str = "me",
+        is_alone: bool = True,
     ) -> None:
         self.database = database
         self.turn = turn
@@ -124,6 +125,7 @@ class House:
             agents=self.registry,
             deps=deps,
             timing=timing,
+            is_alone=is_alone,
         )
 
     async def _wake(self, conversation: ConversationId) -> EchoAgent:

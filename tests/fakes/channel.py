@@ -11,7 +11,7 @@ from typing import Literal
 import anyio
 from starlette.routing import BaseRoute
 
-from gateway.channels.adapter import Admit, Diagnosis, Health, State
+from gateway.channels.adapter import Admit, Diagnosis, Health, State, Withheld
 from gateway.channels.channel import (
     Attempt,
     Capabilities,
@@ -333,6 +333,7 @@ class FakeAdapter:
         self.capabilities = capabilities
         self.routes: Sequence[BaseRoute] = ()
         self.state = State.STARTING
+        self.withheld: tuple[Withheld, ...] = ()
         self.published: tuple[CommandSpec, ...] = ()
         self.closed = False
         self.receipts: list[str] = []
@@ -361,7 +362,7 @@ class FakeAdapter:
         return self._channels[channel_id]
 
     def health(self) -> Health:
-        return Health(state=self.state)
+        return Health(state=self.state, withheld=self.withheld)
 
     async def publish(self, commands: Sequence[CommandSpec]) -> None:
         self.published = tuple(commands)

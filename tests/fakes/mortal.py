@@ -1,8 +1,10 @@
 """A database whose process dies at a chosen write, or whose disk is full for a while."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Any
 
+import pytest
 from sqlalchemy import Connection
 
 from agent.storage.database import Database
@@ -22,6 +24,15 @@ class MortalDatabase:
         self.writes_left: int | None = None  # the process dies right after the last of them
         self.full_after: int | None = None  # so many writes succeed, then the disk is full
         self.trouble = 0  # so many writes fail first
+        self.is_deaf = False  # the answer to each write is lost, and so it is done again
+
+    @contextmanager
+    def dying(self, *, after: int) -> Generator[None]:
+        """The process dies right after so many writes, in what is done here; then it lives again."""
+        self.writes_left = after
+        with pytest.raises(Crash):
+            yield
+        self.writes_left = None
 
     async def write(self, work: Callable[[Connection], Any]) -> Any:
         if self._fails():
@@ -29,6 +40,8 @@ class MortalDatabase:
         if self.writes_left == 0:
             raise Crash
         result = await self._database.write(work)
+        if self.is_deaf:
+            result = await self._database.write(work)
         if self.writes_left is not None:
             self.writes_left -= 1
             if self.writes_left == 0:

@@ -30,6 +30,7 @@ Unkind = Literal[
     "drop after dot",  # the message is kept, and the line is dead before the 250
     "refuse message",  # 554 after the dot
     "refuse one",  # 550 for the first recipient
+    "greylist one",  # 451 for whoever begins with "later"
     "no starttls",
     "busy",  # 421 for a greeting
     "silent",  # no greeting
@@ -152,9 +153,10 @@ class _Session:
             await self._say(f"535 5.7.8 the password {password} is wrong")  # more unkind than real ones: it is told
 
     async def _recipient(self, address: str) -> None:
-        if self._server.unkind == "greylist":
+        unkind = self._server.unkind
+        if unkind == "greylist" or (unkind == "greylist one" and address.startswith("later")):
             await self._say("451 4.7.1 greylisted, come back later")
-        elif self._server.unkind == "refuse one" and not self._to and address.startswith("gone"):
+        elif unkind == "refuse one" and not self._to and address.startswith("gone"):
             await self._say("550 5.1.1 no such mailbox")
         else:
             self._to.append(address)

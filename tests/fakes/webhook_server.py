@@ -1,4 +1,4 @@
-"""A web server on loopback that takes alerts, refuses them, answers slowly, or too much, or with a way elsewhere."""
+"""A web server on loopback that takes requests, refuses them, answers slowly, or too much, or with a way elsewhere."""
 
 import socket
 from collections.abc import AsyncIterator, Mapping
@@ -17,12 +17,18 @@ from tests.fakes.running import running
 
 @dataclass
 class WebhookServer:
-    """`status` is the answer from now on; while `is_slow` there is none. `taken` are bodies with their headers."""
+    """`status` is the answer from now on, after those of `first`; `after` is its `Retry-After`. None while `is_slow`.
+
+    `taken` are bodies with their headers, `refused` those that were not taken.
+    """
 
     url: str
     status: int = 200
     is_slow: bool = False
+    first: list[int] = field(default_factory=list)
+    after: str = ""
     taken: list[tuple[bytes, Mapping[str, str]]] = field(default_factory=list)
+    refused: list[tuple[bytes, Mapping[str, str]]] = field(default_factory=list)
     asked: int = 0
 
     def app(self) -> Starlette:
@@ -33,11 +39,12 @@ class WebhookServer:
         body = await request.body()
         while self.is_slow:  # noqa: ASYNC110 - the test ends it
             await anyio.sleep(0.01)
-        if self.status in (301, 307):
-            return RedirectResponse(f"{self.url}/hook/elsewhere", status_code=self.status)
-        if self.status < 300:
-            self.taken.append((body, dict(request.headers)))
-        return Response("no" * 100_000 if self.status == 500 else "", status_code=self.status)
+        status = self.first.pop(0) if self.first else self.status
+        (self.taken if status < 300 else self.refused).append((body, dict(request.headers)))
+        if status in (301, 307):
+            return RedirectResponse(f"{self.url}/hook/elsewhere", status_code=status)
+        headers = {"retry-after": self.after} if self.after else {}
+        return Response("no" * 100_000 if status == 500 else "", status_code=status, headers=headers)
 
 
 @asynccontextmanager

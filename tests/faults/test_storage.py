@@ -275,7 +275,7 @@ async def test_a_frozen_process_whose_database_another_took_over_writes_nothing_
 
 
 @pytest.mark.slow
-@pytest.mark.requirement("W-13", "B-52")
+@pytest.mark.requirement("W-13", "B-52", "G-148")
 async def test_what_a_killed_process_had_begun_is_known_with_a_server_too(
     home: Path, postgres: tuple[URL, Callable[[], None]]
 ) -> None:
@@ -294,6 +294,38 @@ async def test_what_a_killed_process_had_begun_is_known_with_a_server_too(
         said = [f"answer to {word}" for word in ("m1", "m2", "m3")]
         said[-1] = f"{REPEATED}\n{said[-1]}"
         assert await scene.answers(1) == said
+    assert not (home / "calls").exists(), "the database alone knows it: the next one may have another home"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.requirement("G-148")
+@pytest.mark.parametrize(("point", "begun"), [("send.before", False), ("send.noted", True)])
+async def test_a_program_on_another_machine_goes_on_where_one_was_killed(
+    home: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    postgres: tuple[URL, Callable[[], None]],
+    point: str,
+    begun: bool,
+) -> None:
+    """It has nothing but the database, knows which call had begun, and what the killed one's calls may have cost."""
+    url, order = fresh(postgres[0], f"gone_{begun}".lower()), home / "crash"
+    async with on_telegram(home, section(url), {ENVIRONMENT: str(order)}) as scene:
+        ann, first = scene.person(1), scene.program.process
+        assert first is not None
+        await ann.say("say m1")
+        await scene.answered(1, "m1")
+        await anyio.Path(order).write_text(point)
+        await ann.say("say m2")
+        assert await anyio.to_thread.run_sync(first.wait, 60) == -signal.SIGKILL
+        async with Program(tmp_path_factory.mktemp("h"), scene.config, about=ONE_BY_ONE):
+            await ann.hears("answer to m2")
+            await ann.say("say m3")
+            await ann.hears("answer to m3")
+        said = ["answer to m1", f"{REPEATED}\n" * begun + "answer to m2", "answer to m3"]
+        assert await scene.answers(1) == said
+        assert run(url, "select count(*) from usage") == [(3,)]
+        assert run(url, "select count(*) from usage_hold") == [(0,)]
 
 
 def owned(url: URL) -> Callable[[], Any]:

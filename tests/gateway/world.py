@@ -43,7 +43,7 @@ from gateway.services import Services
 from gateway.storage import grants
 from gateway.storage.grants import Grant
 from gateway.storage.repair import open_database
-from gateway.telemetry.metrics import LoopLag, Metrics
+from gateway.telemetry.metrics import COUNTED, LoopLag, Metrics
 from gateway.telemetry.trouble import Troubles
 from tests.fakes.channel import FakeAdapter, FakeChannel, Screen
 from tests.fakes.llm_server import LlmServer
@@ -192,7 +192,8 @@ class World:
         await self._give()
         bus = self.bus = EventBus(lambda error, event: None)
         bus.listen(lambda published: self.events.append(published.event))
-        self.troubles = Troubles(self.clock)
+        self.troubles, self.metrics = Troubles(self.clock), Metrics()
+        bus.listen(self.metrics.listen, COUNTED)
         settings, phrase = self.settings(), read_catalogue(spell=marked)
         foundation = await open_all(
             settings, clock=self.clock, troubles=self.troubles, phrase=phrase, web_url="http://127.0.0.1:8080"
@@ -203,7 +204,7 @@ class World:
             foundation,
             clock=self.clock,
             bus=bus,
-            metrics=Metrics(),
+            metrics=self.metrics,
             troubles=self.troubles,
             lag=LoopLag(self.clock),
             phrase=phrase,

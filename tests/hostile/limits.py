@@ -20,6 +20,7 @@ from agent.tools.mcp import offers
 from agent.tools.settings import WebSettings
 from agent.tools.shell import shell
 from agent.tools.web import addresses, pages
+from gateway.importers import home
 from gateway.telemetry import redaction
 
 PAGE = int(WebSettings().max_mb * 1024 * 1024)
@@ -33,6 +34,8 @@ LIMITS: dict[str, int] = {
     "description": offers.LONGEST_READ,  # of an MCP server's tool
     "discord text": DISCORD_TEXT,
     "error": client.LARGEST_ERROR,  # of a model service
+    "foreign notes": home.LARGEST_TEXT,  # of another program whose home is imported
+    "foreign table": home.LARGEST_TABLE,
     "file name": 255,  # of the kernels (NAME_MAX)
     "goal": goal.LONGEST_GOAL,
     "heard": signals.LONGEST_HEARD,

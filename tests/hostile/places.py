@@ -619,6 +619,7 @@ ELSEWHERE: Mapping[str, str] = {
     "gateway.delivery.rendering.markdown_notes": (
         "rules of the parser of gateway.delivery.rendering.markdown, which is tried with them"
     ),
+    "adapters.web.chat_store": "reads what the chat page has written itself, in files or rows",
     "adapters.console_screen": "the operator's own terminal",
     "adapters.discord.settings": _OPERATOR,
     "adapters.slack.settings": _OPERATOR,
@@ -642,7 +643,7 @@ ELSEWHERE: Mapping[str, str] = {
     "agent.compaction.window": _TURN,
     "agent.compaction.state": _TURN,
     "agent.core.phrases": _OURS,
-    "agent.core.safe_files": _TURN,
+    "agent.core.files.safe": _TURN,
     "agent.features.goals": _TURN,
     "agent.memory.backlog": _OURS,
     "agent.memory.erasure_rows": _OURS,

@@ -18,6 +18,7 @@ LEAST_S = 0.002  # a shorter time tells nothing
 CUT_S = 0.25  # of one screening; a linear one takes a thousandth of it
 FOLLOWED = 5  # attacks, the slowest first, that are tried on longer texts; the slowest of these up to the limit
 STEPS_FOLLOWED = 2
+TRIES, APART_S = 5, 0.03  # before a bad time is believed
 # In times the calibration for one character:
 UNMOVED = 6.0  # below it, growth tells of the machine's memory
 SLOWEST = 80.0  # beyond it the constant is as bad as a square
@@ -79,7 +80,7 @@ def _climb(pattern: Compiled, use: str, at: Verdict, limit: int, step: int) -> V
     while True:
         rate = at.seconds / at.length
         if at.seconds > LEAST_S and rate > SLOWEST * unit:
-            rate = min(rate, (_time(pattern, use, at.attack, at.length) or CUT_S) / at.length)
+            rate = min(rate, _again(pattern, use, at.attack, at.length) / at.length)
         if at.seconds > LEAST_S and rate > SLOWEST * unit:
             return replace(at, linear=False, why=f"{rate / unit:.0f} times the calibration")
         if at.length >= limit:
@@ -87,12 +88,21 @@ def _climb(pattern: Compiled, use: str, at: Verdict, limit: int, step: int) -> V
         longer = min(limit, at.length * step)
         taken = _time(pattern, use, at.attack, longer) or CUT_S
         if taken > LEAST_S and taken / longer > max(UNMOVED * unit, rate * GROWTH):
-            taken = min(taken, _time(pattern, use, at.attack, longer) or CUT_S)
-            rate = min(rate, (_time(pattern, use, at.attack, at.length) or CUT_S) / at.length)
+            taken = min(taken, _again(pattern, use, at.attack, longer))
+            rate = min(rate, _again(pattern, use, at.attack, at.length) / at.length)
             if taken / longer > max(UNMOVED * unit, rate * GROWTH):
                 grown = f"{taken / longer / rate:.1f} times more for each character"
                 return Verdict(linear=False, attack=at.attack, length=longer, seconds=taken, why=grown)
         at = replace(at, length=longer, seconds=taken)
+
+
+def _again(pattern: Compiled, use: str, attack: Attack, length: int) -> float:
+    """The least seconds of several tries, some time apart: a neighbour of this machine slows each for milliseconds."""
+    least = CUT_S
+    for _ in range(TRIES):
+        time.sleep(APART_S)
+        least = min(least, _time(pattern, use, attack, length) or CUT_S)
+    return least
 
 
 def _time(pattern: Compiled, use: str, attack: Attack, length: int) -> float | None:

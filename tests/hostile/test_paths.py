@@ -1,6 +1,6 @@
 """Every use of the disk by the product, with the reason why no link and no foreign name can lead it elsewhere.
 
-Workspaces are writable from the sandbox, so what lies in one is reached through `agent.core.safe_files` alone. A use
+Workspaces are writable from the sandbox, so what lies in one is reached through `agent.core.files.safe` alone. A use
 that is not registered fails here until somebody has looked at its path; so does a registered one that is gone.
 """
 
@@ -31,8 +31,8 @@ OF_OS = frozenset(
 )  # fmt: skip
 WHOLE_MODULES = ("shutil", "tempfile", "tarfile", "zipfile", "fileinput", "glob", "mmap")
 HARMLESS = frozenset({"shutil.which", "shutil.disk_usage"})
-IN_TREE = "agent.core.safe_files.Tree"
-PUT_WHOLE = "agent.core.safe_files.put_whole"
+IN_TREE = "agent.core.files.safe.Tree"
+PUT_WHOLE = "agent.core.files.safe.put_whole"
 WHOLE_OR_NOTHING = "gateway.channels.adapter.whole_or_nothing"
 OTHERS = frozenset(
     {
@@ -84,19 +84,20 @@ NONE = "opens no file: another thing of the same name"
 REGISTER: dict[str, tuple[str, str]] = {
     "agent/compaction/dumps.py Dumps.write": (".mkdir open os.open", DATA),
     "agent/core/failpoints.py Armed.__call__": (".read_text .unlink", OPERATOR),
-    "agent/core/safe_files.py Tree.adopt": ("os.rename", TREE),
-    "agent/core/safe_files.py Tree.write": ("os.fchmod os.fdopen os.open os.replace os.unlink", TREE),
-    "agent/core/safe_files.py Tree._folder": (".mkdir os.mkdir", TREE),
-    "agent/core/safe_files.py Tree._open_root": ("os.open", TREE),
-    "agent/core/safe_files.py removed": ("os.rename os.rmdir os.unlink", TREE),
-    "agent/core/safe_files.py _emptied": ("os.listdir", TREE),
-    "agent/core/safe_files.py pruned": ("os.listdir os.unlink", TREE),
-    "agent/core/safe_files.py _within": ("os.open os.rmdir", TREE),
-    "agent/core/safe_files.py _opened_to_empty": ("os.chmod os.fchmod os.open os.open os.open", TREE),
-    "agent/core/safe_files.py _step": ("os.open", TREE),
-    "agent/core/safe_files.py _opened": ("os.open", TREE),
-    "agent/core/safe_files.py _entries": ("os.scandir", TREE),
-    "agent/core/safe_files.py _missing": ("os.listdir", TREE),
+    "agent/core/files/safe.py Tree.adopt": ("os.rename", TREE),
+    "agent/core/files/safe.py Tree.place": ("os.replace", TREE),
+    "agent/core/files/safe.py Tree.write": ("os.fchmod os.fdopen os.open os.replace os.unlink", TREE),
+    "agent/core/files/safe.py Tree._folder": (".mkdir os.mkdir", TREE),
+    "agent/core/files/safe.py Tree._open_root": ("os.open", TREE),
+    "agent/core/files/safe.py removed": ("os.rename os.rmdir os.unlink", TREE),
+    "agent/core/files/safe.py _emptied": ("os.listdir", TREE),
+    "agent/core/files/safe.py pruned": ("os.listdir os.unlink", TREE),
+    "agent/core/files/safe.py _within": ("os.open os.rmdir", TREE),
+    "agent/core/files/safe.py _opened_to_empty": ("os.chmod os.fchmod os.open os.open os.open", TREE),
+    "agent/core/files/safe.py _step": ("os.open", TREE),
+    "agent/core/files/safe.py _opened": ("os.open", TREE),
+    "agent/core/files/safe.py _entries": ("os.scandir", TREE),
+    "agent/core/files/safe.py _missing": ("os.listdir", TREE),
     "agent/documents/documents.py Documents._tree": (IN_TREE, TREE),
     "agent/documents/office.py Package.__init__": ("zipfile.BadZipFile zipfile.ZipFile", CONFINED),
     "agent/documents/office.py Package.pieces": ("zipfile.BadZipFile", CONFINED),
@@ -128,7 +129,24 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/skills/folders.py _read": (".open", OPERATOR),
     "agent/skills/folders.py text_of": (".open", OPERATOR),
     "agent/skills/folders.py _beside": ("os.scandir", OPERATOR),
-    "agent/spoken_answers.py SpokenAnswers.find": ("anyio.Path", RECEIVED),
+    "agent/spoken_answers.py SpokenAnswers.find": ("anyio.Path anyio.Path", RECEIVED),
+    "agent/storage/files/cache.py FileCache.begin": (".mkdir os.fdopen os.open", DATA),
+    "agent/storage/files/cache.py FileCache.folders": (IN_TREE, TREE),
+    "agent/storage/files/cache.py FileCache.workspaces": ("os.scandir", TREE),
+    "agent/storage/files/cache.py FileCache.states": (IN_TREE, TREE),
+    "agent/storage/files/cache.py FileCache.base": (".read_bytes", DATA),
+    "agent/storage/files/cache.py FileCache.keep_base": (f".mkdir {PUT_WHOLE}", DATA),
+    "agent/storage/files/cache.py FileCache.forget_base": (".unlink", DATA),
+    "agent/storage/files/cache.py FileCache.belong_to": (PUT_WHOLE, DATA),
+    "agent/storage/files/cache.py FileCache.waiting": (".read_bytes", DATA),
+    "agent/storage/files/cache.py FileCache.keep_waiting": (f".unlink {PUT_WHOLE}", DATA),
+    "agent/storage/files/cache.py forget_store": (".unlink", DATA),
+    "agent/storage/files/cache.py FileCache._place": (IN_TREE, TREE),
+    "agent/storage/files/cache.py FileCache._opened": ("os.fdopen", TREE),
+    "agent/storage/files/cache.py _store": (".read_text", DATA),
+    "agent/storage/files/cache.py _dress": ("os.fchmod os.utime", TREE),
+    "agent/storage/files/stored_files.py _closed": (".unlink", DATA),
+    "agent/storage/copies/transfer.py _removed": (".unlink", OPERATOR),
     "agent/storage/copies/sqlite.py copy_file": (".rename .unlink .unlink os.open", OPERATOR),
     "agent/storage/copies/sqlite.py _copy": (".open sqlite3.connect sqlite3.connect", OPERATOR),
     "agent/storage/sqlite.py OwnerLock.take": ("os.ftruncate os.open os.pwrite", DATA),
@@ -160,18 +178,24 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/backup/restore.py _url": (".read_text", STAGE),
     "gateway/backup/restore.py _place": (f"{IN_TREE} {IN_TREE}", TREE),
     "gateway/cli/backups.py passphrase_from": (".read_text", OPERATOR),
+    "gateway/api/places.py _copy": (".mkdir .replace shutil.copyfile", OPERATOR),
     "agent/storage/copies/restore.py restore": (".mkdir .replace .unlink .unlink", OPERATOR),
     "agent/storage/copies/restore.py check_copy": ("sqlite3.connect", OPERATOR),
     "agent/storage/copies/restore.py _keep": (".mkdir .replace .replace .unlink sqlite3.connect", OPERATOR),
     "agent/storage/copies/restore.py _sync": ("os.open", OPERATOR),
     "agent/storage/sqlite.py emptied": (".glob", DATA),
     "agent/storage/sqlite.py sqlite_engine.connect": ("sqlite3.connect", OPERATOR),
-    "agent/core/safe_files.py put_whole": (".chmod .mkdir .replace .touch .write_bytes", DATA),
+    "agent/core/files/safe.py put_whole": (".chmod .mkdir .replace .touch .write_bytes", DATA),
     "agent/subagent/profiles.py Profiles.names": (".glob", OPERATOR),
     "agent/tools/files/paths.py tree_of": (IN_TREE, TREE),
     "agent/run/environment.py _read_anew": (IN_TREE, TREE),
     "agent/tools/files/paths.py _of_skill": (IN_TREE, TREE),
     "adapters/web/routes.py Routes._rename": (".rename", NONE),
+    "agent/storage/files/kept.py KeptFiles._look": (".read_bytes .read_bytes .rglob", DATA),
+    "agent/storage/files/kept.py KeptFiles._take": (f".unlink {PUT_WHOLE}", DATA),
+    "agent/storage/files/kept.py KeptFiles._contents": (".read_bytes", DATA),
+    "agent/storage/files/kept.py KeptFiles._note": (PUT_WHOLE, DATA),
+    "agent/storage/files/kept.py KeptFiles._folders": (".glob", DATA),
     "agent/tools/mcp/login.py read": (".read_bytes", DATA),
     "agent/tools/mcp/login.py write": (PUT_WHOLE, DATA),
     "gateway/cli/terminal/keyboard.py Keyboard.wake": ("os.write", NONE),
@@ -205,10 +229,11 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/cli/offline.py on_database": (".mkdir", OPERATOR),
     "gateway/cli/records.py export": (".write_text", OPERATOR),
     "gateway/cli/backups.py _schedule": (f".read_text {PUT_WHOLE}", OPERATOR),
+    "gateway/cli/programs/webhooks.py test": (".read_bytes", OPERATOR),
     "gateway/cli/init.py _write": (".chmod .mkdir .mkdir .replace", OPERATOR),
     "gateway/cli/init.py _write_private": ("os.fdopen os.open", OPERATOR),
     "gateway/cli/checks/repair.py rights": (".chmod .chmod .glob .iterdir .mkdir", OPERATOR),
-    "gateway/cli/checks/repair.py _leftovers": (".glob .glob .glob .unlink shutil.rmtree", DATA),
+    "gateway/cli/checks/repair.py _leftovers": (".glob .glob .unlink shutil.rmtree", DATA),
     "gateway/cli/records.py usage_export": (".open", OPERATOR),
     "gateway/commands/kept/memory.py _write": (".chmod .mkdir .write_text", DATA),
     "gateway/commands/kept/session.py _write": (".chmod .mkdir .write_text", DATA),
@@ -218,9 +243,17 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/config/document.py _write_secret": (".chmod .mkdir", OPERATOR),
     "gateway/config/document.py _secret": (".read_bytes", OPERATOR),
     "gateway/config/document.py write_secrets": (".unlink", OPERATOR),
+    "gateway/importers/draft.py Draft._stored": (".read_text", OPERATOR),
+    "gateway/importers/home.py Home.tree": (IN_TREE, TREE),
+    "gateway/importers/home.py Home.rows": ("sqlite3.connect tempfile.TemporaryDirectory", SHIPPED),
+    "gateway/importers/home.py Home._copy": (".open", SHIPPED),
+    "gateway/importers/plan.py _Files.__init__": (IN_TREE, TREE),
+    "gateway/importers/writer.py _write_files": (f".mkdir .unlink {IN_TREE}", TREE),
+    "gateway/importers/writer.py _undo": (f".unlink {IN_TREE}", TREE),
     "gateway/config/document.py _replace": (".replace .unlink .unlink os.fchmod os.fchown os.fdopen os.open", OPERATOR),
     "gateway/config/forms.py described": (".read_text", OPERATOR),
     "gateway/dashboard/program/accounts.py accounts_section.rows": (".open", OPERATOR),
+    "gateway/dashboard/program/events.py EventPages.all": (".open", NONE),
     "gateway/config/read.py load": (".read_text", OPERATOR),
     "gateway/config/read.py resolved": (".read_text", OPERATOR),
     "gateway/delivery/outbox/call_journal.py CallJournal.note": ("os.pwrite", DATA),
@@ -237,10 +270,15 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/router/attachments.py _make_folder": (".mkdir", RECEIVED),
     "gateway/router/attachments.py _fetch_once": (WHOLE_OR_NOTHING, RECEIVED),
     "gateway/router/attachments.py _kept": ("os.utime shutil.copyfile", RECEIVED),
+    "gateway/running/beside/others.py _read_grants": (".replace", NONE),
     "gateway/router/changes.py Changes.moved": (".replace", NONE),
     "gateway/running/monitoring/alerts.py ModelHealth._trouble_of": (".open", NONE),
     "gateway/running/monitoring/overview.py OverviewService.overview": (".open", NONE),
     "gateway/running/monitoring/machine_watch.py MachineWatch.end": (".unlink", DATA),
+    "agent/ledger/ledger.py Budgets.rename": (".rename", NONE),
+    "gateway/running/spending.py Spending.renamed": (".rename", NONE),
+    "gateway/running/monitoring/machine_watch.py MachineWatch._keep_ends": (".write_bytes", DATA),
+    "gateway/running/monitoring/machine_watch.py _ends": (".read_bytes", DATA),
     "gateway/running/monitoring/machine_watch.py _begin": (".read_text .write_text", DATA),
     "gateway/running/monitoring/overview.py OverviewService.gauges": (".open .open", NONE),
     "gateway/backup/copies.py copies_in": ("os.scandir", OPERATOR),
@@ -260,8 +298,9 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/telemetry/event_log.py _append": (".glob .mkdir .unlink os.fdopen os.open", DATA),
     "gateway/web/control.py _remove_stale": (".unlink", DATA),
     "gateway/web/control.py _take_away": (".unlink", DATA),
-    "gateway/web/sessions.py Sessions.__init__": (".mkdir .unlink", DATA),
-    "gateway/web/sessions.py _read_or_make_key": (".chmod .read_bytes", DATA),
+    "agent/storage/files/seal.py read_seal": (".open", OPERATOR),
+    "gateway/web/sessions.py Sessions.__init__": (".unlink", DATA),
+    "gateway/web/sessions.py own_key": (".chmod .mkdir .read_bytes", DATA),
     "gateway/web/sessions.py _write_private": (".replace os.fdopen os.open", DATA),
     "gateway/web/pages/rendering.py environment": ("jinja2.FileSystemLoader", SHIPPED),
     "gateway/dashboard/sections.py files": ("starlette.staticfiles.StaticFiles", SHIPPED),
@@ -283,10 +322,12 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/messages.py _read": (".read_bytes", WEB),
     "adapters/web/messages.py _append": (".mkdir os.fdopen os.open", WEB),
     "adapters/web/messages.py Journal.remove": (".unlink", WEB),
-    "adapters/web/chat_sessions.py read_names": (".read_bytes", WEB),
-    "adapters/web/chat_sessions.py write_name": (".mkdir .replace os.fdopen os.open", WEB),
+    "adapters/web/chat_store.py read_names": (".read_bytes", WEB),
+    "adapters/web/chat_store.py write_name": (".mkdir .replace os.fdopen os.open", WEB),
+    "adapters/web/chat_store.py ChatFiles._sessions": (".glob", WEB),
+    "adapters/web/chat_store.py LineJournal.read": (".rename", WEB),
+    "adapters/web/chat_store.py LineJournal.remove": (".unlink anyio.Path", WEB),
     "adapters/web/messages.py _rewrite": (".replace os.fdopen os.open", WEB),
-    "adapters/web/chat_sessions.py ChatSessions._names": (".glob", WEB),
     "adapters/web/attachment_store.py AttachmentStore.take": (f".open {WHOLE_OR_NOTHING}", WEB),
     "adapters/web/attachment_store.py AttachmentStore.keep.copy": ("shutil.copyfile", WEB),
     "adapters/web/attachment_store.py AttachmentStore.find.look": (".read_bytes", WEB),
@@ -352,7 +393,7 @@ def test_no_path_below_a_workspace_is_opened_as_a_whole(tmp_path: Path) -> None:
 def test_and_the_watch_would_see_one(tmp_path: Path) -> None:
     control = tmp_path / "test_control.py"
     control.write_text(
-        "from pathlib import Path\nfrom agent.core.safe_files import put_whole\n"
+        "from pathlib import Path\nfrom agent.core.files.safe import put_whole\n"
         "def test_it(tmp_path):\n"
         "    (tmp_path / 'workspaces' / 'a').mkdir(parents=True)\n"
         "    put_whole(tmp_path / 'workspaces' / 'a' / 'x.txt', 'words')\n"

@@ -18,6 +18,7 @@ from tests.hostile.texts import NAMES, text_of
 from tests.hostile.watch import MOST_S, longest_stall, machine, quiet
 
 SHORT = 1_000  # characters: what is slow for these is slow for more
+TRIES = 3
 SLOWEST = 2  # texts of a case that are tried at their full length
 PROBED = (200, "words", "different words", "html", "links", "table", "quotes")
 
@@ -54,6 +55,8 @@ async def test_no_text_of_any_length_stalls_the_loop(place: str) -> None:
             run: Callable[[], Awaitable[object]]
             run = partial(to_thread.run_sync, job) if case.threaded else partial(_at_once, job)
             stall = await longest_stall(run)
+            for _ in range(TRIES):  # what neighbours of this process take counts as well: a stall of ours comes again
+                stall = stall if stall <= MOST_S else min(stall, await longest_stall(run))
             assert stall <= MOST_S, f"{place}: {case.longest} characters of {name!r} stall the loop for {stall:.2f} s"
 
 

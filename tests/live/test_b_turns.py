@@ -220,9 +220,23 @@ async def test_the_definition_is_read_checked_and_bounds_the_tools(
         first, second = world.llm.bodies
         assert "Speak like a sailor." in str(first["messages"][0])
         assert [tool["function"]["name"] for tool in first["tools"]] == ["current_time"]
-        assert "calculate" in second["messages"][-1]["content"]
+        denied = second["messages"][-1]["content"]
+        assert "calculate is not among the tools of this agent" in denied, "the tool is there, this agent has it not"
         assert "42" not in second["messages"][-1]["content"]
         assert await rows(world, "select tool, verdict from tool_call") == [("calculate", "refused")]
+
+
+@pytest.mark.requirement("B-09")
+async def test_words_to_a_missing_agent_open_neither_a_run_nor_a_session(
+    world_of: Callable[..., World],
+) -> None:
+    world = world_of(config='[agent]\nname = "own"\n')
+    async with world.process():
+        await world.asks("/new")  # from here on the session is known, and a run may be opened with the look for work
+        await world.asks("hello", "cannot be loaded")
+        await world.settled()
+        assert await rows(world, "select count(*) from turn") == [(0,)], "no run was left behind"
+        assert await rows(world, "select count(*) from session") == [(0,)], "and no words in a session"
 
 
 @pytest.mark.requirement("B-34", "B-39", "B-80")

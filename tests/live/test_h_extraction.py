@@ -7,7 +7,7 @@ import pytest
 
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import World
+from tests.gateway.world import BOB, World
 from tests.live.scenes import SUBGOAL, WorldOf, asides, asked_aside, model, page, put, rule, working_on, write_agent
 
 LONG = "a wish that takes some room " * 130
@@ -71,6 +71,20 @@ async def test_a_slow_question_delays_no_turn_and_its_answer_is_shown(
         assert f"strategy: {strategy})" in world.texts()[-1]
 
 
+@pytest.mark.requirement("Z-57")
+async def test_who_is_no_admin_sees_the_subgoal_too(world_of: WorldOf, llm: LlmServer, tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    async with world_of(config=PLAIN + model(llm, window=16_000), providers=()).process() as world:
+        world.script(working_on("plan a trip"))
+        for number in range(3):
+            await world.answered(f"{number} {LONG}", f"{number} a wish", person=BOB)
+        await asked_aside(world, SUBGOAL)
+        await world.answered("and now", "and now", person=BOB)
+        status = await world.asks("/status", "Status", person=BOB)
+    assert "Working on: plan a trip (steps so far: " in status
+    assert "strategy:" not in status, "how it is followed is the admins' to know"
+
+
 async def go_on_until_asked(world: World, count: int) -> None:
     """Say things until that many questions were asked, and wait for their answers."""
     for number in range(12):
@@ -90,7 +104,7 @@ async def test_nothing_is_asked_while_a_turn_calls_tools(world_of: WorldOf, llm:
     write_agent(tmp_path)
     async with world_of(config=PLAIN + model(llm, window=16_000), providers=()).process() as world:
         rounds = []
-        for number in range(5):
+        for number in range(9):
             put(world, f"page{number}.txt", page(number, 300))
             call = {"type": "tool_use", "name": "read", "input": {"path": f"page{number}.txt"}}
             rounds.append({"match": {"contains": "read all", "turn": number}, "reply": {"blocks": [call]}})
@@ -98,9 +112,9 @@ async def test_nothing_is_asked_while_a_turn_calls_tools(world_of: WorldOf, llm:
         await world.answered("read all of it", "all read")
         await asked_aside(world, SUBGOAL)
         kinds = ["turn" if body.get("tools") else "aside" for body in llm.bodies]
-        assert kinds.count("turn") == 6
-        assert kinds.index("aside") == 6, (
-            "in no step of the tool loop, though the window was full enough from the third"
+        assert kinds.count("turn") == 10
+        assert kinds.index("aside") == 10, (
+            "in no step of the tool loop, though the window was full enough from the fifth"
         )
 
 

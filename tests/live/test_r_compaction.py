@@ -14,8 +14,10 @@ from agent.core.events import (
     LoopFailed,
     MidCompactLayer1Ran,
     MidCompactLayer2Ran,
+    Published,
 )
 from agent.storage.tables import message
+from gateway.telemetry.metrics import Metrics
 from tests.gateway.world import World
 from tests.live.scenes import SUMMARY, asides, asked_aside, rule, turns_of
 from tests.live.test_r_turns import of
@@ -108,6 +110,22 @@ async def test_a_summary_that_is_there_already_takes_the_place_of_the_oldest_par
         assert not of(world, CompactTriggered)
 
 
+@pytest.mark.requirement("R-45")
+async def test_an_operator_sees_that_summaries_are_given_up(world_of: WorldOf) -> None:
+    async with sized(world_of()).process() as world:
+        while (failures := len(asides(world, SUMMARY))) < 3:
+            assert not of(world, AutoCompactCircuitBreakerTripped), f"{failures} failures do not trip it"
+            await tell(world, *SHORT, summary=USELESS)
+            await world.asks("/compact")
+            await world.settled()
+        (tripped,) = of(world, AutoCompactCircuitBreakerTripped)
+        assert tripped.failures == 3
+        metrics = Metrics()
+        for number, event in enumerate(world.events):
+            metrics.listen(Published(number, event))
+        assert metrics.sum("tieline_compaction_breaker_trips") == 1
+
+
 @pytest.mark.requirement("R-43", "W-29", "Z-31")
 async def test_after_three_failures_no_model_is_asked_and_the_conversation_goes_on(world_of: WorldOf) -> None:
     async with sized(world_of()).process() as world:
@@ -185,3 +203,20 @@ async def test_a_conversation_is_compacted_before_it_outgrows_what_the_reserves_
         (began,) = of(world, CompactTriggered)
         assert 0.69 * WINDOW < began.tokens_before < 0.75 * WINDOW
         assert "HAT-4471" in str(turns_of(world)[-1]["messages"])
+
+
+@pytest.mark.requirement("W-70")
+@pytest.mark.parametrize(("buffer", "compacted"), [(2_500, True), (100, False)])
+async def test_what_is_kept_free_for_a_mistake_decides_when_a_conversation_is_compacted(
+    world_of: WorldOf, buffer: int, compacted: bool
+) -> None:
+    """The same conversation of two thirds of the window: compaction begins at 0.63 of it, or at 0.69."""
+    made = sized(world_of())
+    made.config = made.config.replace("output_reserve = 1000", "output_reserve = 10000")
+    made.config = made.config.replace("emergency_buffer = 100", f"emergency_buffer = {buffer}")
+    async with made.process() as world:
+        await tell(world, *SHORT, 0.215)
+        assert bool(of(world, CompactTriggered)) is compacted
+        for began in of(world, CompactTriggered):
+            assert began.stage == "high"
+            assert 0.64 * WINDOW < began.tokens_before < 0.68 * WINDOW

@@ -13,9 +13,11 @@ from agent.sessions import store
 from agent.storage.tables import message as message_table
 from gateway.running.agents import ActiveAgent
 from tests.fakes.llm_server import LlmServer
+from tests.fakes.waiting import until
 from tests.gateway.world import World
 from tests.live.scenes import (
     CHAT,
+    PAIRS,
     SUBGOAL,
     SUMMARIES,
     WorldOf,
@@ -24,6 +26,7 @@ from tests.live.scenes import (
     look,
     model,
     pages,
+    rule,
     turns_of,
     working_on,
     write_agent,
@@ -142,6 +145,39 @@ async def test_summaries_made_ahead_take_the_places_of_calls_and_their_results(
         assert not happened(world, CompactComplete), "the cheap stage alone"
         await look(world, number + 1 if number < 17 else 0)
         assert all(call.get("status", 200) == 200 for call in llm.calls)
+
+
+@pytest.mark.requirement("Z-12")
+async def test_summaries_that_wait_for_their_places_outlive_the_process(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    """A summary that is paid for once is not asked for again: the second process's model would say it otherwise."""
+    write_agent(tmp_path)
+    config = f'{PLAIN}[memory.compression]\npruning_strategy = "subgoal"\n{model(llm)}'
+    world = world_of(config=config, providers=())
+
+    async def waiting() -> bool:
+        query = select(message_table.c.id).where(message_table.c.deferred.is_not(None))
+        return bool(await world.database.read(lambda conn: conn.execute(query).all()))
+
+    goals, reading = (working_on("plan"), working_on("book", "plan", times=None)), pages(world, 18)
+    async with world.process():
+        world.script(*goals, *SUMMARIES, *reading)
+        for number in range(18):
+            await look(world, number)
+            if await waiting():
+                break
+            await until(lambda: all("ended_at" in call for call in llm.calls))  # also what is asked in the background
+        assert not happened(world, SummariesApplied)
+    async with world.process():
+        later = rule("\n".join(f"{number}: made LATER" for number in range(1, 9)), system_contains=PAIRS)
+        world.script(*goals, later, *SUMMARIES, *reading)
+        for following in range(number + 1, 18):
+            await look(world, following)
+            if happened(world, SummariesApplied):
+                break
+        folded = [text for text in sent(world) if "[tool summary]" in text]
+        assert "it holds PAIR-1" in folded[0]
 
 
 @pytest.mark.requirement("Z-79")

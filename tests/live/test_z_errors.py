@@ -64,6 +64,18 @@ async def test_the_kind_of_an_error_says_whether_it_is_tried_again_and_what_is_t
 
 
 @pytest.mark.requirement("Z-32")
+async def test_what_a_filter_keeps_back_is_mended_as_every_invalid_request(world_of: WorldOf, llm: LlmServer) -> None:
+    async with world_of(config=QUICK, providers=("a",)).process() as world:
+        await world.answered("the heron")
+        # Two refusals: of the history as it was, and as it was read anew.
+        llm.fails(kind="error", message="trouble", status=400, code="content_filter", times=2)
+        await world.answered("and now")
+        assert "the heron" not in str(llm.bodies[-1]["messages"]), "else those words would end the conversation"
+        assert not happened(world, LoopFailed)
+    assert issubclass(errors.RequestFiltered, errors.RequestInvalid)
+
+
+@pytest.mark.requirement("Z-32")
 async def test_where_the_agent_is_broken_no_run_begins_until_it_is_mended(world: World) -> None:
     write_agent(world.home, tools=("read", "no_such_tool"))
     await world.asks("hello", "cannot be loaded")

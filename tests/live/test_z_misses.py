@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select, text
 
+from agent.core.ids import CostAttribution
+from agent.memory import misses
 from agent.memory.misses import BATCH
 from agent.storage.tables import skill_outcomes
 from tests.fakes.llm_server import LlmServer
+from tests.fakes.waiting import until
 from tests.gateway.world import World, calling
 from tests.live.scenes import CHAT, WorldOf, model, turns_of, write_agent
 
@@ -60,6 +63,25 @@ async def test_what_is_not_found_is_noted_for_operators_alone(
                 assert json.dumps(one).count("xylophone") == own.count("xylophone"), "in the model's own call alone"
         results = {one["content"] for body in llm.bodies for one in body["messages"] if one["role"] == "tool"}
         assert len(results) == 1, "of either search no more is told than that nothing was found"
+
+
+@pytest.mark.requirement("Z-133")
+async def test_misses_are_written_while_the_gateway_runs(world_of: WorldOf, tmp_path: Path) -> None:
+    write_agent(tmp_path)
+    async with world_of().process() as world:
+        memory = world.services.memory
+        scope = memory.scope(CHAT, "direct", None)
+
+        async def all_written() -> bool:
+            query = select(skill_outcomes.c.outcome_type)
+            found = await world.database.read(lambda conn: conn.execute(query).scalars().all())
+            return list(found) == ["memory_miss"] * BATCH
+
+        for number in range(BATCH):
+            attribution = CostAttribution(purpose="recall", conversation=CHAT)
+            words = f"where is petrel {number}"
+            await memory.recall(words, scope, attribution=attribution, limit=1, strategy="hybrid")
+        await until(all_written)
 
 
 @pytest.mark.requirement("Z-139")
@@ -122,7 +144,25 @@ async def test_vectors_that_find_nothing_near_enough_are_noted(
         assert [call for call in llm.calls if call["api"] == "embeddings"], "vectors were asked for"
 
 
-@pytest.mark.requirement("Z-136")
+@pytest.mark.requirement("Z-135")
+async def test_what_is_looked_for_before_a_turn_and_not_found_by_vectors_is_noted(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    """Nobody asks for it: no tool is called. Operators read of it all the same."""
+    write_agent(tmp_path, tools=("recall", "remember"))
+    config = VECTORS.format(more="min_similarity = 0.5\n") + model(llm, window=64_000)
+    words = "xylophone lesson tuesday evening"
+    async with world_of(config=config, providers=()).process() as world:
+        world.script(*KEEPING)
+        await knows_the_boat(world)
+        await world.answered(words)
+        assert not [one for one in turns_of(world)[-1]["messages"] if one["role"] == "tool"]
+        await world.services.memory.misses.flush()
+        rows = await world.database.read(lambda conn: misses.since(conn, 0, most=100))
+        assert ("semantic", "no_results") in [(row.strategy, row.error) for row in rows if row.query == words]
+
+
+@pytest.mark.requirement("Z-134", "Z-136")
 @pytest.mark.parametrize(
     ("fault", "error"),
     [({"kind": "drop"}, ""), ({"kind": "error", "status": 500}, ""), ({"kind": "slow", "delay": 3}, "TimeoutError")],

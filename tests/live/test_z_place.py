@@ -79,6 +79,31 @@ async def test_folder_and_environment_hold_for_the_turn_and_outlive_the_process(
         assert "colour=blue-" in results(world)[-1]
 
 
+@pytest.mark.requirement("Z-114")
+async def test_after_a_kill_a_session_goes_on_where_its_last_turn_has_moved(
+    world_of: WorldOf, llm: LlmServer, tmp_path: Path
+) -> None:
+    """The context of a turn ends with it, though the turn is the last that its process stores."""
+    write_agent(tmp_path, tools=("shell", "set_working_directory", "load_skill"))
+    skill = tmp_path / "skills" / "taste"
+    skill.mkdir(parents=True)
+    (skill / "SKILL.md").write_text(SKILL)
+    (workspace_of(tmp_path, CHAT) / "inner").mkdir(parents=True)
+    world = world_of(config=OPEN + COLOUR + model(llm, window=64_000), providers=())
+    rules = (
+        *calling("taste it", "load_skill", name="taste"),
+        *calling("move there", "set_working_directory", path="inner"),
+        *calling("show it", "shell", command=SHOW),
+    )
+    for words in ("taste it", "move there"):
+        async with world.process():
+            world.script(*rules)
+            await world.answered(words, f"Done: {words}")
+    async with world.process():
+        await world.answered("show it", "Done: show it")
+        assert "taste=sweet in inner" in results(world)[-1]
+
+
 def stored(home: Path) -> dict[str, str]:
     """All that the database holds, as text, by table and column."""
     found: dict[str, str] = {}

@@ -1,5 +1,6 @@
 """Doubles and the real program for whole-program tests."""
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator, Set
 from pathlib import Path
 
@@ -34,3 +35,9 @@ def program(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Start]:
     for one in made:
         if one.process is not None and one.process.poll() is None:
             one.kill()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """On a cluster, leave out what is about one process."""
+    if os.environ.get("TIELINE_TESTS_ON") == "cluster":
+        items[:] = [item for item in items if item.get_closest_marker("alone") is None]

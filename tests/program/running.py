@@ -168,3 +168,9 @@ class Program:
     async def __aexit__(self, *_: object) -> None:
         if self.process is not None and self.process.poll() is None:
             self.kill()
+
+
+if os.environ.get("TIELINE_TESTS_ON") == "cluster":  # the same tests, with five processes for each program
+    from tests.cluster.crew import Crew
+
+    Program = Crew  # type: ignore[misc]

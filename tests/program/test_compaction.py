@@ -146,6 +146,7 @@ async def test_on_discord(stage: Stage) -> None:
     await until(gone, what="a screen without the status")
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-75")
 async def test_on_slack(stage: Stage) -> None:
     ann = OnSlack(stage.doubles)

@@ -54,6 +54,7 @@ def compared(seen: Seen) -> None:
     assert found == {at: rows[at] for at in found}
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("G-39")
 async def test_the_default_install_tries_what_the_page_says(tmp_path_factory: pytest.TempPathFactory) -> None:
     """By audit hooks: what Python's own sockets do."""

@@ -124,6 +124,7 @@ def sooner(database: str) -> None:
     engine.dispose()
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("G-36")
 async def test_an_archive_made_under_load_is_a_whole_gateway_in_an_empty_home(
     doubles: Doubles, program: Start, tmp_path: Path

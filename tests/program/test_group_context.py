@@ -61,6 +61,7 @@ async def kept(tieline: Program, group: Group, count: int) -> None:
     await until(all_of_them, what=f"{count} messages kept of {group.name}")
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("G-49", "G-50")
 async def test_a_question_reads_the_talk_before_it_over_a_kill_and_only_where_an_admin_wants_it(
     doubles: Doubles, program: Start, pairs: Sequence[tuple[Group, Group]]

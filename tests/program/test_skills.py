@@ -38,6 +38,7 @@ def write(home: Path, name: str, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-10", "G-26", "Z-08")
 async def test_from_the_folder_to_the_prompt(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)

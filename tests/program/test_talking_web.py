@@ -263,6 +263,7 @@ async def test_a_tool_is_shown_while_it_runs_and_not_afterwards(stage: Stage, an
     await until(gone, what="no status line")
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-67")
 async def test_the_console_talks_beside_it(stage: Stage) -> None:
     await stage.script("from the terminal", "Seen in the *terminal*, with 2 * 3 * 4.")

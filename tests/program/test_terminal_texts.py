@@ -51,6 +51,7 @@ async def closed(typist: Typist) -> None:
     await typist.ended()
 
 
+@pytest.mark.alone
 async def test_a_strangers_name_neither_ends_a_terminal_nor_styles_it(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:
@@ -106,6 +107,7 @@ async def test_ones_own_words_are_shown_as_they_were_typed(stage: Stage, sits_do
     await closed(owner)
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-67")
 async def test_an_answer_keeps_each_character_the_address_of_a_link_and_its_code(
     stage: Stage, sits_down: Callable[[], Typist]

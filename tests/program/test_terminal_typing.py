@@ -46,6 +46,7 @@ async def asked_slowly(stage: Stage, typist: Typist, **reply: object) -> None:
     await typist.sees("verse1 ")
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-67")
 async def test_what_was_sent_while_an_answer_grew_is_answered_after_a_stop(
     stage: Stage, sits_down: Callable[[], Typist]
@@ -101,6 +102,7 @@ async def test_an_answer_is_drawn_once_whatever_is_typed_meanwhile(
     assert shown.rstrip().endswith("› half a li")
 
 
+@pytest.mark.alone
 async def test_what_is_typed_stands_on_a_line_of_its_own_while_an_answer_grows(
     stage: Stage, sits_down: Callable[[], Typist]
 ) -> None:

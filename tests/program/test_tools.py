@@ -104,6 +104,7 @@ async def results(stage: Stage) -> list[str]:
     return [one["content"] for one in calls[-1]["body"]["messages"] if one["role"] == "tool"]
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-14", "R-28")
 async def test_a_file_is_written_looked_at_and_sent(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
@@ -173,6 +174,7 @@ async def test_a_file_that_a_person_sends_lies_in_the_workspace(stage: Stage) ->
     assert "<files>/workspace/received/" in str((await stage.asked("find the cups"))[0]["body"]["messages"])
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("W-32")
 async def test_tools_of_real_servers_work_from_the_configuration_alone(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
@@ -197,6 +199,7 @@ async def test_tools_of_real_servers_work_from_the_configuration_alone(stage: St
     await ann.hears("There is no MCP server tme; there is: time, fake.")
 
 
+@pytest.mark.alone
 async def test_a_server_that_dies_in_the_middle_of_a_call_ends_the_call(stage: Stage, tmp_path: Path) -> None:
     ann, pid = OnTelegram(stage.doubles), tmp_path / "pid"
     await stage.doubles.llm.post(
@@ -218,6 +221,7 @@ async def test_a_server_that_dies_in_the_middle_of_a_call_ends_the_call(stage: S
     await ann.hears("The server died.", seconds=40)
 
 
+@pytest.mark.alone
 async def test_a_public_server_that_is_killed_in_the_middle_of_a_call_ends_it_and_comes_back(stage: Stage) -> None:
     ann, name = OnTelegram(stage.doubles), "mcp__time__convert_time"
     noon = {"source_timezone": "Asia/Tokyo", "time": "12:00", "target_timezone": "Europe/Berlin"}

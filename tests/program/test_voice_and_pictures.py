@@ -172,6 +172,7 @@ async def test_a_place_chooses_and_a_small_text_is_no_reason_to_say_more(doubles
         assert len(await asked(doubles, "speech")) == 1
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-156")
 async def test_killed_between_sound_and_send_it_is_sent_once_and_paid_once(doubles: Doubles, tmp_path: Path) -> None:
     order = tmp_path / "crash"
@@ -314,6 +315,7 @@ async def press(ann: OnTelegram, number: int) -> None:
     await ann.press(message, buttons[number]["callback_data"])
 
 
+@pytest.mark.alone
 @pytest.mark.requirement("Z-158")
 async def test_a_picture_comes_as_a_photo_with_its_caption_on_each_platform(doubles: Doubles, program: Start) -> None:
     config = configs.ACCESS + DRAWN + configs.models(doubles, "a")

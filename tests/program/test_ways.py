@@ -93,6 +93,7 @@ def is_defined(path: str, function: str) -> bool:
     return True
 
 
+@pytest.mark.alone
 async def test_a_message_and_a_tool_call_pass_what_the_page_lists(tmp_path: Path) -> None:
     call = {"type": "tool_use", "name": "shell", "input": {"command": "echo 42 >> ran"}}
     rules = [

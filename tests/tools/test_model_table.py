@@ -13,6 +13,7 @@ def test_the_table_is_made_of_the_installed_one() -> None:
     assert TABLE.read_text() == written(shortened(json.loads(whole_table().read_bytes())))
 
 
+@pytest.mark.slow  # imports LiteLLM; the table changes with `make lock` alone
 def test_what_a_model_costs_and_holds_is_not_changed_by_the_shortening() -> None:
     names = list(json.loads(TABLE.read_bytes()))
     for name in names[::120]:

@@ -111,6 +111,7 @@ def test_a_line_of_the_log_is_no_test_that_noticed(tree: Path) -> None:
         pytest.param("test_double.py::test_gone", id="is gone"),
     ],
 )
+@pytest.mark.slow  # runs of pytest; `make mutate` uses it in each CI
 def test_the_test_that_noticed_last_is_asked_first_and_the_others_if_it_does_not_notice(tree: Path, first: str) -> None:
     (tree / "test_other.py").write_text(CARELESS)
     ((one,), _) = prepare(tree)

@@ -48,7 +48,10 @@ def _leftovers(home: Path, *, running: bool) -> Iterator[str]:
     """Leftovers of a process that was killed in the middle of something."""
     if running:
         return
-    left = [*home.glob(".*.restored*"), *home.glob(".restoring-*"), *(home / "backups").glob(".*.partial*")]
+    left = [
+        *(path for pattern in (".*.restored*", ".restoring-*", ".*.transfer*") for path in home.glob(pattern)),
+        *(home / "backups").glob(".*.partial*"),
+    ]
     if socket_path(home).is_socket():
         left.append(socket_path(home))
     for path in left:
@@ -62,7 +65,7 @@ def _leftovers(home: Path, *, running: bool) -> Iterator[str]:
 async def _tables(settings: Settings) -> list[str]:
     """Opening it makes it or brings it up to date, after a copy."""
     url, home = settings.database.url, settings.home
-    looking, opening = import_module("agent.storage.inspection"), import_module("gateway.storage.repair")
+    looking, opening = import_module("agent.storage.copies.inspection"), import_module("gateway.storage.repair")
     try:
         before = looking.look(url, home, opening.SCHEMA)
     except import_module("agent.storage.errors").DatabaseUnusable as error:

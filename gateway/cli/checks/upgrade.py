@@ -14,9 +14,9 @@ from sqlalchemy.exc import SQLAlchemyError
 from agent.core.clock import SystemClock
 from agent.core.phrases import counted
 from agent.storage.connect import BACKUPS, NAME, State, bring_up_to_date, free_name, migrating_from, revision, target_of
+from agent.storage.copies.inspection import look, read
 from agent.storage.copies.sqlite import copy_file
 from agent.storage.errors import DatabaseUnusable, StorageError
-from agent.storage.inspection import look, read
 from gateway.backup.request import ENCRYPTED, PASSPHRASE, PLAIN
 from gateway.channels.adapter import Diagnosis
 from gateway.config.settings import Settings
@@ -81,7 +81,7 @@ def _database(settings: Settings) -> Iterator[Diagnosis]:
         yield _found("database", "ok", "will be made at the first start")
     else:
         yield _found("database", "ok", f"of revision {stored}: {counted(len(pending), 'migration')} will run")
-        yield from (_found(f"migration {name}", "ok", said) for name, said in pending)
+        yield from (_found(f"migration {one.revision}", "ok", one.text) for one in pending)
         yield from _tried(target) if isinstance(target, Path) else ()
         yield from _room(settings, target)
         yield _way_back(target, home, stored)

@@ -34,7 +34,9 @@ async def delete(call: Call[MemoryCommandDeps]) -> Reply:
         return Reply(text=phrase("delete_kept", language))
     holds = await to_thread.run_sync(deps.learning.quoted_of, there.texts)
     await deps.learning.forget(there.conversations, holds)
-    erased = await forget(deps.memory, target, home=deps.home, folders=partial(copies_of, deps.home), clock=deps.clock)
+    erased = await forget(
+        deps.memory, target, home=deps.home, files=deps.files, folders=partial(copies_of, deps.home), clock=deps.clock
+    )
     call.agent.memory_changed()
     return Reply(text=phrase("delete_done", language, count=erased.messages))
 

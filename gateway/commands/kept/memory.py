@@ -15,6 +15,7 @@ from anyio import to_thread
 from sqlalchemy import Connection
 
 from agent.core.clock import Clock
+from agent.core.files.store import FileStore
 from agent.core.ids import ConversationId
 from agent.core.outbox import Answer, FileRef, Question
 from agent.memory import graph as graph_rows
@@ -55,6 +56,7 @@ class MemoryCommandDeps:
     clock: Clock
     database: Database
     home: Path
+    files: FileStore
     learning: Learning
     memory: Memory
     style: StyleCommandDeps
@@ -162,7 +164,7 @@ async def _forget(call: Call[MemoryCommandDeps], what: str) -> Reply:
         return Reply(text=text, private=True)
     if not await _sure(call, target, there):
         return Reply(text=phrase("memory_kept", language), private=True)
-    erased = await erase(deps.memory, deps.learning, target, there, home=deps.home, clock=deps.clock)
+    erased = await erase(deps.memory, deps.learning, target, there, home=deps.home, files=deps.files, clock=deps.clock)
     call.agent.memory_changed()
     text = phrase("memory_forgotten", language, items=erased.items, messages=erased.messages)
     if left := erased.left:
@@ -172,7 +174,7 @@ async def _forget(call: Call[MemoryCommandDeps], what: str) -> Reply:
 
 
 async def erase(
-    memory: Memory, learning: Learning, target: Target, there: Erased, *, home: Path, clock: Clock
+    memory: Memory, learning: Learning, target: Target, there: Erased, *, home: Path, files: FileStore, clock: Clock
 ) -> Erased:
     """Forget what `preview` found, and what drafts of skills quote of it. `left` names what could not be removed."""
     if target.item is not None:
@@ -181,7 +183,7 @@ async def erase(
         holds = target.holds if target.words else None
     # Before the messages that tell what drafts quote of them: it can be done again, should this be cut off.
     drafts = await learning.forget(there.conversations, holds, target.only_by)
-    erased = await forget(memory, target, home=home, folders=partial(copies_of, home), clock=clock)
+    erased = await forget(memory, target, home=home, files=files, folders=partial(copies_of, home), clock=clock)
     return replace(erased, left=(*(f"skills/auto/{name}" for name in drafts), *erased.left))
 
 
@@ -227,6 +229,7 @@ async def _sure(call: Call[MemoryCommandDeps], target: Target, there: Erased) ->
 async def _notes(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     """MEMORY.md of this conversation as it stands."""
     path = path_of(call.deps.home, call.agent.conversation)
+    await call.deps.memory.sync_notes(call.agent.conversation)
     try:
         text = await anyio.to_thread.run_sync(notes.read, path, MOST_NOTES + 1)
     except OSError:
@@ -243,6 +246,7 @@ async def _export(call: Call[MemoryCommandDeps], rest: str) -> Reply:
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.json")
     await anyio.to_thread.run_sync(_write, call.deps.home / path, written)
+    await call.deps.files.put(str(path), conversation=call.agent.conversation)
     file = FileRef(path=str(path), name="memory.json", mime_type="application/json")
     return Reply(text=call.phrase("memory_exported", call.incoming.language), files=(file,))
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 
 from agent.core.errors import AgentError
+from agent.core.files.store import FileStore
 from agent.core.outbox import Answer, Button, FileRef, Question
 from agent.core.tools import STATUSES
 from agent.goals.store import short
@@ -28,6 +29,7 @@ class SessionCommandDeps:
 
     ask: Callable[[ConversationKey, Question, str], Awaitable[Answer]]
     home: Path
+    files: FileStore
     schedules: ScheduleService
 
 
@@ -182,6 +184,7 @@ async def export(call: Call[SessionCommandDeps]) -> Reply:
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.jsonl")
     await anyio.to_thread.run_sync(_write, call.deps.home / path, lines)
+    await call.deps.files.put(str(path), conversation=call.agent.conversation)
     file = FileRef(path=str(path), name="conversation.jsonl", mime_type="application/x-ndjson")
     text = call.phrase("exported", call.incoming.language, count=lines.count("\n"))
     return Reply(text=text, files=(file,))

@@ -271,6 +271,8 @@ def limits_of(settings: PlaceSettings, payer: str, is_own: bool) -> Sequence[Lim
 
     `is_own`: it is the conversation itself, for which a section for all places counts too.
     """
+    if settings.is_plain:
+        return ()
     key = ConversationKey.parse(payer) if ":" in payer else account_of(ConversationKey(payer, ""))
     found: list[Limit] = []
     for setting, per in ((DAILY_USD, "day"), (MONTHLY_USD, "month")):

@@ -10,10 +10,11 @@ from sqlalchemy import Connection
 
 from agent.core.clock import Clock
 from agent.core.errors import Permanent
+from agent.core.files.store import FileStore
 from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.core.outbox import Button, Buttons, FileRef
 from agent.ledger import rows
-from agent.ledger.ledger import AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
+from agent.ledger.ledger import MOST_USD, AlreadyDecided, Ledger, NoAmount, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.spending import SCOPES, SPANS, Account, AccountBalance, UsageTotals, amount, period_of
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
@@ -37,6 +38,7 @@ class SpendingCommandDeps:
     clock: Clock
     database: Database
     home: Path
+    files: FileStore
     ledger: Ledger
     more_allowed: Callable[[Account, ConversationKey], Awaitable[None]]  # for whom somebody raised a budget, and where
 
@@ -142,8 +144,6 @@ async def _more(call: Call[SpendingCommandDeps], words: Sequence[str]) -> Reply:
                 usd = float(word)
         except ValueError:
             return Reply(text=phrase("budget_usage", language), private=True)
-    if usd is not None and not 0 < usd < float("inf"):
-        return Reply(text=phrase("budget_usage", language), private=True)
     try:
         standing = await deps.ledger.budgets.approve(account, by=str(call.incoming.person), usd=usd, after=after)
     except Permanent as error:
@@ -152,10 +152,11 @@ async def _more(call: Call[SpendingCommandDeps], words: Sequence[str]) -> Reply:
             PeriodOver: "budget_over",
             NoLimit: "budget_no_limit",
             NotInMoney: "budget_not_money",
+            NoAmount: "budget_no_amount",
         }
-        values = {"who": str(account), "payer": words[0], "per": account.per}
+        values = {"who": str(account), "payer": words[0], "per": account.per, "most": amount(MOST_USD, "usd")}
         return Reply(text=phrase(keys[type(error)], language, **values), private=True)
-    await deps.more_allowed(account, call.key)
+    await deps.more_allowed(standing.account, call.key)
     return Reply(text=phrase("budget_raised", language, line=_standing(call, standing).removeprefix("- ")))
 
 
@@ -209,6 +210,7 @@ async def _export(call: Call[SpendingCommandDeps]) -> Reply:
     # The name cannot be guessed: files of the data directory are handed out by name.
     path = Path("exports", f"{secrets.token_hex(8)}.csv")
     await anyio.to_thread.run_sync(_write, deps.home / path, rows.HEADING + rows.lines(entries))
+    await deps.files.put(str(path), conversation=conversation)
     file = FileRef(path=str(path), name="usage.csv", mime_type="text/csv")
     return Reply(text=phrase("cost_exported", language, count=len(entries)), files=(file,))
 

@@ -34,7 +34,7 @@ async def agents(call: Call[SubagentCommandDeps]) -> Reply:
     phrase, language, conversation = call.phrase, call.incoming.language, ConversationId(str(call.key))
     everywhere = call.role is Role.OWNER and not call.in_group
     where = None if everywhere else conversation
-    found = await call.deps.goals.subagent_registry(where)
+    found = await call.deps.goals.worked_alone(where)
     lines = [phrase("agents_title" if found else "agents_none", language)]
     for each in found[:MOST_SHOWN]:
         lines += ["", subagent_line(call, each), *_elsewhere(call, each.conversation)]

@@ -9,7 +9,7 @@ from starlette.responses import Response, StreamingResponse
 from agent.core.events import EventBus, LoopEnded, LoopFailed, LoopStarted, Published
 from gateway.dashboard.frame.shell import NEEDED, rights_of, told
 
-SHORTEST_S = 1.0  # between two hints
+SHORTEST_S = 2.0  # between two hints: a page is made anew for each
 LONGEST_S = 5.0  # without an event: queues, accounts and other processes change without one
 CHANGES = (LoopStarted, LoopEnded, LoopFailed)
 

@@ -47,6 +47,9 @@ class Page:
     status_code: int = 200
 
 
+LONGEST_NAME = 60  # characters of somebody's words in the name of a thing
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Done:
     """An action that was carried out: a sentence for the person, and what the audit log keeps of it.
@@ -181,7 +184,10 @@ class Shell:
         return HTMLResponse(text, status_code=page.status_code)
 
     async def _refused(self, request: Request, section: Section, needs: DashboardRight) -> Response:
-        text = f"Your account has no right for {NEEDED[needs]}. An owner gives it with a role (section [[roles]])."
+        whose = f"web:{person_of(request).id}"
+        text = (
+            f"Your account has no right for {NEEDED[needs]}. Ask an owner for it: it is given under People, at {whose}."
+        )
         return await self._page(request, section, Page(template="nothing.html", values={"text": text}, status_code=403))
 
 
@@ -212,6 +218,14 @@ def person_of(request: Request) -> SignedIn:
     """The person who asks."""
     person: SignedIn = request.state.person
     return person
+
+
+def named(request: Request, thing: str, words: str) -> str:
+    """The name of a thing in a sentence, as in `Goal 1 (tidy up the wiki)`; the words for who may read them alone."""
+    if "transcripts" not in rights_of(request) or not words:
+        return thing
+    line = " ".join(words.split())
+    return f"{thing} ({line if len(line) <= LONGEST_NAME else line[: LONGEST_NAME - 1] + '…'})"
 
 
 def told(text: str, *, status_code: int = 200, go: str = "") -> Response:

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import assert_never
+from typing import TypeVar, assert_never
 
 from sqlalchemy import Connection
 from starlette.requests import Request
 
-from agent.core.ids import ConversationId, PersonId
+from agent.core.ids import ConversationId, PersonId, RunId
 from agent.core.phrases import Phrases
 from agent.storage import approval_rows
 from agent.storage.approval_rows import EVERY_CALL, RESTORED, Approval, ApprovalStatus, Rule
@@ -16,15 +16,19 @@ from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from agent.tools.approvals import Approvals, Finding, Ruling, Word, extent_of
 from gateway.commands.access.approvals import told
-from gateway.dashboard.frame.listing import PAGE, asked, listing
+from gateway.dashboard.frame.listing import PAGE, Asked, Listing, asked, listed, listing
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.delivery.ephemeral.prompts import label_of
 from gateway.storage import conversation_list, inbox_entries
+from gateway.traces import rows as traces
 from gateway.web.control import OperationError
 
 DECISIONS = 50  # past ones that are shown
+MOST_LOOKED_AT = 5_000  # open calls, and rules, that a search looks at
 LANGUAGE = "en"  # of the dashboard
+
+Row = TypeVar("Row", Approval, Rule)
 
 OUTCOMES: Mapping[ApprovalStatus, str] = {
     "pending": "open",
@@ -103,26 +107,43 @@ class ApprovalPages:
         return await self.database.read(approval_rows.count_pending)
 
     async def page(self, request: Request) -> Page:
-        """Open calls oldest first, rules by pages, and the newest decisions.
+        """Open calls by pages, oldest first, rules by pages of their own, and the newest decisions.
 
-        Who may operate reads what they decide; the calls of the past are words of others.
+        A search by tool, place or person holds for all three. Who may operate reads what they decide; the calls of the
+        past are words of others.
         """
-        rights = rights_of(request)
-        look = asked(request.query_params)
+        rights, query = rights_of(request), request.query_params
+        look, look_at_rules = asked(query), asked({**query, "page": query.get("rules", "")})
 
         def read(conn: Connection) -> dict[str, object]:
-            pending = approval_rows.pending_page(conn, most=PAGE)
-            rules = approval_rows.all_rules(conn, most=PAGE + 1, skip=look.skip)
+            pending = approval_rows.pending_page(conn, **_extent(look))
+            rules = approval_rows.all_rules(conn, **_extent(look_at_rules))
             decided = approval_rows.decided(conn, most=DECISIONS)
             keys = {one.conversation for one in (*pending, *decided)} | {rule.conversation for rule in rules}
             places = conversation_list.names(conn, keys)
             senders = inbox_entries.senders(conn, {one.inbox_id for one in (*pending, *decided)})
+            makers = conversation_list.known_as(conn, sorted({rule.created_by for rule in rules}))
             may_operate, may_read = "operate" in rights, "transcripts" in rights
+
+            def words(one: Approval | Rule) -> str:
+                people = (
+                    (one.created_by, makers.get(one.created_by))
+                    if isinstance(one, Rule)
+                    else (senders.get(one.inbox_id), one.requester)
+                )
+                return " ".join(filter(None, (one.tool, places[one.conversation], one.conversation, *people)))
+
+            found, ruled = _found(pending, look, words), _found(rules, look_at_rules, words)
+            sought = look.find.casefold()
+            past = [one for one in decided if sought in words(one).casefold()]
             return {
-                "pending": [self._shown(one, places, senders, readable=may_operate) for one in pending],
-                "count": approval_rows.count_pending(conn),
-                "rules": listing([self._rule(rule, places, readable=may_operate) for rule in rules], look),
-                "decided": [self._shown(one, places, senders, readable=may_read) for one in decided],
+                "listing": found,
+                "pending": [self._shown(one, places, senders, readable=may_operate) for one in found.rows],
+                "ruled": ruled,
+                "makers": makers,
+                "rules": [self._rule(rule, places, readable=may_operate) for rule in ruled.rows],
+                "traced": traces.with_traces(conn, {RunId(one.run) for one in past}),
+                "decided": [self._shown(one, places, senders, readable=may_read) for one in past],
             }
 
         values = await self.database.read(read)
@@ -140,9 +161,14 @@ class ApprovalPages:
         if one.choices:
             raise OperationError("this is a question", fix="choose one of its answers")
         word = self._word(request, approve=decision != "deny", for_good=decision == "always")
+        whom = await self.database.read(lambda conn: _whom(conn, one))
         ended = await self._answer(one, word)
-        verb = {"allow": "is allowed", "always": "is allowed from now on", "deny": "is denied"}[decision]
-        return Done(text=f"{ended.tool} {verb}.", subject=one.conversation, detail=f"{decision} {one.tool} ({one.id})")
+        verb = {"allow": "is allowed {}", "always": "is allowed {} from now on", "deny": "is denied {}"}[decision]
+        return Done(
+            text=f"{ended.tool} {verb.format(whom)}.",
+            subject=one.conversation,
+            detail=f"{decision} {one.tool} ({one.id})",
+        )
 
     async def choose(self, request: Request) -> Done:
         """A question is answered by one of its choices."""
@@ -266,6 +292,26 @@ class ApprovalPages:
             covers=self.redact(covers) if readable else "",
             made_at=from_timestamp(rule.created_at),
         )
+
+
+def _extent(look: Asked) -> Mapping[str, int]:
+    """The rows to read: those of the page, or with words to look for all in which they may stand."""
+    return {"most": MOST_LOOKED_AT} if look.find else {"most": PAGE + 1, "skip": look.skip}
+
+
+def _found(rows: Sequence[Row], look: Asked, words: Callable[[Row], str]) -> Listing[Row]:
+    """The page of rows that were read to that extent, in the order in which they were."""
+    return listed(rows, look, key=lambda row: 0, words=words) if look.find else listing(rows, look)
+
+
+def _whom(conn: Connection, one: Approval) -> str:
+    """For whom and where a call was asked about, in words."""
+    name, account = inbox_entries.senders(conn, (one.inbox_id,)).get(one.inbox_id, ""), one.requester or ""
+    whom = f"for {name} ({account})" if name and account else f"for {name or account}" if name or account else ""
+    if account == one.conversation:
+        return whom
+    place = conversation_list.names(conn, (one.conversation,))[one.conversation]
+    return f"{whom} in {place}".strip() if place != name else whom
 
 
 def _decider(one: Approval) -> str:

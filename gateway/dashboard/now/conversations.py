@@ -29,6 +29,7 @@ from agent.sessions import export as session_export
 from agent.sessions import runs as run_rows
 from agent.sessions import store
 from agent.sessions.store import Session, Stored, read_parts
+from agent.storage import approval_rows
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from agent.tools.approvals import canonical
@@ -42,6 +43,7 @@ from gateway.running.models import ModelAccess
 from gateway.running.turns import TurnServices
 from gateway.storage import conversation_list
 from gateway.storage.conversation_list import ConversationEntry, Spent
+from gateway.traces import rows as traces
 from gateway.web.control import OperationError
 
 MESSAGES = 100  # of a page of a transcript
@@ -149,6 +151,7 @@ class ConversationPages:
             "listing": listing(entries, look),
             "spent": spent,
             "running": {one.key for one in entries if self.turns.is_running(one.key)},
+            "asking": await self.database.read(approval_rows.asking),
             "platforms": [(name, name) for name in on],
             "found": await self._with_words(request, look) if may_read and len(look.find) > 2 else (),
             "may_read": may_read,
@@ -192,9 +195,15 @@ class ConversationPages:
             shown = chosen or entry.session or (sessions[0].id if sessions else None)
             stored = store.page_before(conn, shown, before=before, most=MESSAGES + 1) if shown else ()
             runs = {one.inbox_id for one in stored if one.inbox_id is not None}
-            first = min((one.message.created_at for one in stored if one.message.created_at), default=None)
+            times = [one.message.created_at for one in stored if one.message.created_at]
+            first, last = min(times, default=None), max(times, default=None)
             since = to_timestamp(first) - 3_600_000_000 if first is not None else 0  # a call begins before its words
-            turns = Turns(costs=ledger_rows.by_run(conn, key, runs, since=since), runs=run_rows.run_ids(conn, runs))
+            # The last turn of an older page may go on behind it.
+            until = None if before is None or last is None else to_timestamp(last) + 86_400_000_000
+            costs = ledger_rows.by_run(conn, key, runs, since=since, until=until)
+            ids = run_rows.run_ids(conn, runs)
+            traced = traces.with_traces(conn, ids.values())  # the others have no page that a link could lead to
+            turns = Turns(costs=costs, runs={one: id for one, id in ids.items() if id in traced})
             return entry, sessions, shown, stored, turns
 
         entry, sessions, shown, stored, turns = await self.database.read(read)
@@ -220,6 +229,7 @@ class ConversationPages:
             "other_look": _address(place, raw=not raw),
             "is_newest": before is None,
             "is_running": self.turns.is_running(key),
+            "asks": key in await self.database.read(approval_rows.asking),
             "in_use": self.turns.factory.in_use(key),
             "providers": self.models.providers.names,
             "at": from_timestamp,

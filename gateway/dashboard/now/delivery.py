@@ -11,7 +11,7 @@ from starlette.requests import Request
 
 from agent.core.ids import ConversationId
 from agent.core.phrases import counted
-from agent.storage import outbox_rows
+from agent.storage import approval_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.timestamps import from_timestamp
@@ -51,6 +51,7 @@ class ShownLetter:
     at: datetime
     next_at: datetime | None
     is_under_way: bool = False
+    is_held: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,6 +63,7 @@ class ShownQueue:
     since: datetime
     next_at: datetime | None
     is_running: bool
+    asks: bool
 
 
 Places = Mapping[ConversationId, str]
@@ -92,8 +94,12 @@ class DeliveryPages:
         )
 
     async def waiting(self) -> int:
-        """How many messages and answers were put aside."""
-        return await self.database.read(lambda conn: inbox_entries.counts(conn)[1] + outbox_rows.counts(conn)[1])
+        """How many messages and answers were put aside, or wait for the bot to be let back in."""
+
+        def count(conn: Connection) -> int:
+            return inbox_entries.counts(conn)[1] + outbox_rows.counts(conn)[1] + outbox_entries.held(conn)
+
+        return await self.database.read(count)
 
     async def page(self, request: Request) -> Page:
         """One of the four queues by pages; without a choice the first in which somebody waits for an operator."""
@@ -115,7 +121,7 @@ class DeliveryPages:
         """A message or answer that was put aside is tried again, or dropped."""
         id, deed = request.path_params["id"], _deed(request)
         key = await self._settle(id, deed)
-        return Done(text=f"{_named(id)} {DEEDS[deed]}.", subject=key, detail=f"{deed} {id}")
+        return Done(text=f"{await self._named(id, key)} {DEEDS[deed]}.", subject=key, detail=f"{deed} {id}")
 
     async def do_all(self, request: Request) -> Done:
         """All that the page showed are tried again, or dropped; one that was settled meanwhile is left out."""
@@ -141,11 +147,11 @@ class DeliveryPages:
         id, deed = request.path_params["id"], _deed(request)
         do = self.letters.outbox_retry if deed == "retry" else self.letters.outbox_drop
         try:
-            key = (await do({"id": id}))["conversation"]
+            key = ConversationId((await do({"id": id}))["conversation"])
         except OperationError:
             raise OperationError("it is not on its way any more") from None
-        text = "It is sent now." if deed == "retry" else "It is not sent any more."
-        return Done(text=text, subject=key, detail=f"{deed} {id}")
+        text = "is sent now" if deed == "retry" else "is not sent any more"
+        return Done(text=f"{await self._named(OUT, key)} {text}.", subject=key, detail=f"{deed} {id}")
 
     async def _settle(self, id: str, deed: str) -> ConversationId:
         """Raises OperationError for what is not put aside any more."""
@@ -155,6 +161,11 @@ class DeliveryPages:
         except OperationError:
             raise OperationError("it is not put aside any more; somebody has settled it") from None
 
+    async def _named(self, id: str, key: ConversationId) -> str:
+        """The letter in a sentence, with whose it is."""
+        names = await self.database.read(lambda conn: conversation_list.names(conn, (key,)))
+        return f"The answer to {names[key]}" if id.startswith(OUT) else f"The message of {names[key]}"
+
     def _rows(
         self, conn: Connection, box: Box, look: Asked, *, readable: bool
     ) -> Sequence[ShownLetter] | Sequence[ShownQueue]:
@@ -162,7 +173,8 @@ class DeliveryPages:
         if box == "waiting":
             queues = inbox_entries.by_place(conn, **bounds)
             places = conversation_list.names(conn, (one.conversation for one in queues))
-            return [self._queue(one, places) for one in queues]
+            asking = approval_rows.asking(conn)
+            return [self._queue(one, places, asks=one.conversation in asking) for one in queues]
         if box == "messages":
             incoming = inbox_entries.dead(conn, **bounds)
             places = conversation_list.names(conn, (one.conversation for one in incoming))
@@ -172,13 +184,14 @@ class DeliveryPages:
         places = conversation_list.names(conn, (one.conversation for one in outgoing))
         return [self._outgoing(one, places, box, readable=readable) for one in outgoing]
 
-    def _queue(self, one: PlaceQueue, places: Places) -> ShownQueue:
+    def _queue(self, one: PlaceQueue, places: Places, *, asks: bool) -> ShownQueue:
         return ShownQueue(
             queue=one,
             place=places[one.conversation],
             since=from_timestamp(one.since),
             next_at=from_timestamp(one.next_at) if one.next_at is not None and one.later == one.waiting else None,
             is_running=self.is_running(one.conversation),
+            asks=asks,
         )
 
     def _incoming(self, one: InboxEntry, places: Places, *, readable: bool) -> ShownLetter:
@@ -219,7 +232,8 @@ class DeliveryPages:
             attempts=one.attempts,
             at=from_timestamp(one.created_at),
             next_at=from_timestamp(one.not_before) if one.not_before is not None else None,
-            is_under_way=one.status == "sending" and one.not_before is None,
+            is_under_way=one.status == "sending" and one.not_before is None and not one.is_held,
+            is_held=one.is_held,
         )
 
     def _cut(self, text: str) -> str:
@@ -241,7 +255,3 @@ def _deed(request: Request) -> str:
     if deed not in DEEDS:
         raise LookupError("A letter can be tried again or dropped.")
     return deed
-
-
-def _named(id: str) -> str:
-    return "The answer" if id.startswith(OUT) else "The message"

@@ -14,7 +14,7 @@ from agent.core.clock import Clock
 from agent.core.errors import Permanent
 from agent.core.ids import ConversationId
 from agent.ledger import sums
-from agent.ledger.ledger import AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
+from agent.ledger.ledger import MOST_USD, AlreadyDecided, Ledger, NoLimit, NotInMoney, PeriodOver
 from agent.ledger.rows import Grouping
 from agent.ledger.spending import SCOPES, Account, AccountBalance, Limit, Scope, UsageTotals, amount
 from agent.storage.database import Database
@@ -26,7 +26,7 @@ from gateway.dashboard.frame.listing import Asked, asked, listed
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
 from gateway.dashboard.now.plots import Plot, Series
 from gateway.operations.usage import joined
-from gateway.storage import conversation_list, pairings
+from gateway.storage import conversation_list
 from gateway.web.control import OperationError
 from gateway.web.overview import money
 
@@ -87,7 +87,6 @@ EACH: Mapping[Scope, str] = {
     "goal": "Each goal",
 }
 LONGEST_NAME = 300  # characters
-MOST_USD = 1_000_000  # at once
 MOST_BUDGETS = 50
 
 
@@ -104,7 +103,10 @@ class SpentBy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownBudget:
-    """A limit and what was spent of it. `more_usd` is what one approval allows; None: the limit counts tokens."""
+    """A limit and what was spent of it. `more_usd` is what one approval allows; None: the limit counts tokens.
+
+    `more` is that in words. `for_all` are those for whom the limit holds as well, "" where it is this one's own.
+    """
 
     account: Account
     who: str
@@ -115,6 +117,8 @@ class ShownBudget:
     approvals: int
     ends: datetime
     more_usd: float | None
+    more: str
+    for_all: str
     form: str
 
 
@@ -168,13 +172,13 @@ class SpendingPages:
             by = list(sums.by_name(conn, kind, periods).items())
             if kind == "person":
                 by = list(joined(by, self.identities()))
-            rows = [SpentBy(key=key, totals=totals) for key, totals in by]
+            names = _names(conn, kind, [key for key, _ in by])
+            rows = [_named(kind, SpentBy(key=key, totals=totals), names) for key, totals in by]
+            rows.sort(key=_alphabetical)  # what the other columns have in common stays in this order, either way round
             found = listed(rows, look, key=lambda row: _sorted_by(row, look), words=lambda row: row.key)
             over_time = sums.by_period(conn, periods)
-            names = _names(conn, kind, [row.key for row in found.rows])
             return {
                 "listing": found,
-                "rows": [_named(kind, row, names) for row in found.rows],
                 "whole": sums.all_together(over_time.values()),
                 "plots": _drawn(_hours(conn, now) if over == "today" else over_time, periods, over),
                 "budgets": self._budgets(conn, shown),
@@ -207,27 +211,25 @@ class SpendingPages:
             )
         except Permanent as error:
             raise _refused(error, account) from error
-        await self.more_allowed(account, ConversationKey("web", str(by)))
+        await self.more_allowed(standing.account, ConversationKey("web", str(by)))
         text = f"More is allowed to {account}: {_spent(standing)}, until {_moment(account.ends)}."
         return Done(text=text, subject=str(account), detail=f"{period}: {_limit(standing.usd, standing.tokens)} in all")
 
     def _budgets(self, conn: Connection, standings: Sequence[AccountBalance]) -> Sequence[ShownBudget]:
-        named = {scope: [one.account.name for one in standings if one.account.scope == scope] for scope in SCOPES}
-        people = _names(conn, "person", named["person"])
-        places = _names(conn, "channel", named["channel"])
+        names = conversation_list.names_of_payers(conn, [one.account for one in standings])
         return [
             ShownBudget(
                 account=one.account,
                 who=WHO[one.account.scope],
-                name={"person": people, "channel": places}.get(one.account.scope, {}).get(
-                    one.account.name, one.account.name
-                ),
+                name=names.get(one.account, one.account.name),
                 spent=_spent(one),
                 share=one.share,
                 unpriced=one.unpriced,
                 approvals=one.approvals,
                 ends=one.account.ends,
                 more_usd=None if one.limit.usd is None else round(one.limit.usd * self.settings().spending.more, 4),
+                more=_more(one.limit, self.settings().spending.more),
+                for_all=EACH[one.limit.scope].lower() if not one.limit.name and one.limit.scope != "gateway" else "",
                 form=self._form(one.limit),
             )
             for one in standings
@@ -312,12 +314,22 @@ def _drawn(over_time: Mapping[str, UsageTotals], periods: Sequence[str], over: R
     return [(plot, json.dumps(asdict(plot))) for plot in plots]
 
 
+def _more(limit: Limit, share: float) -> str:
+    """The amount that one approval allows beyond the limit, as the ledger reckons it."""
+    usd = round(limit.usd * share, 4) if limit.usd is not None else None
+    return _limit(usd, int(limit.tokens * share) if limit.tokens is not None else None)
+
+
 def _input(totals: UsageTotals) -> int:
     """Tokens that were read and came from no cache."""
     return totals.prompt + totals.cache_creation
 
 
-def _sorted_by(row: SpentBy, look: Asked) -> tuple[float, str]:
+def _alphabetical(row: SpentBy) -> tuple[str, str]:
+    return row.name.casefold(), row.key
+
+
+def _sorted_by(row: SpentBy, look: Asked) -> float | tuple[str, str]:
     totals = row.totals
     amounts: Mapping[str, float] = {
         "cost": totals.cost_usd,
@@ -327,7 +339,7 @@ def _sorted_by(row: SpentBy, look: Asked) -> tuple[float, str]:
         "cached": totals.cache_read,
         "output": totals.output,
     }
-    return amounts.get(look.sort, 0.0), row.key.casefold()
+    return amounts[look.sort] if look.sort in amounts else _alphabetical(row)
 
 
 def _names(conn: Connection, kind: Grouping, keys: Sequence[str]) -> Mapping[str, str]:
@@ -335,10 +347,8 @@ def _names(conn: Connection, kind: Grouping, keys: Sequence[str]) -> Mapping[str
     match kind:
         case "person":
             accounts = [account for key in keys for account in key.split(", ")]
-            asked_as = pairings.displays(conn)
-            known = conversation_list.names_of_people(conn, accounts)
-            found = {one: known.get(one) or asked_as.get(one, "") for one in accounts}
-            return {key: ", ".join(dict.fromkeys(found[one] or one for one in key.split(", "))) for key in keys}
+            known = conversation_list.known_as(conn, accounts)
+            return {key: ", ".join(dict.fromkeys(known.get(one, one) for one in key.split(", "))) for key in keys}
         case "channel":
             return {str(key): name for key, name in conversation_list.names(conn, map(ConversationId, keys)).items()}
         case _:

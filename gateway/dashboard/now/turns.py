@@ -1,4 +1,7 @@
-"""Traces of turns: a list with filters, and one turn as a waterfall of what it waited for, asked and did."""
+"""Traces of turns: a list with filters, and one turn as a waterfall of what it waited for, asked and did.
+
+Traces hold nobody's words: those of the message that began a turn are shown to who may read transcripts.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,12 +17,14 @@ from agent.run.run import Verdict
 from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.dashboard.frame.listing import PAGE, asked, listing
-from gateway.dashboard.frame.shell import Page, Section, view
-from gateway.storage import conversation_list
+from gateway.dashboard.frame.readings import Readings
+from gateway.dashboard.frame.shell import Page, Section, rights_of, view
+from gateway.storage import conversation_list, inbox_entries
 from gateway.traces import rows
 from gateway.traces.rows import RANKS, Rank, Wanted
-from gateway.traces.trace import FAILED, Kind, Span, TurnTrace
+from gateway.traces.trace import DENIED, FAILED, Kind, Span, TurnTrace
 
+FIRST = 80  # characters of the message that began a turn
 WIDE = 1000  # units of the drawing, from the first moment of a turn to its last
 SLOWER: Mapping[str, int] = {"1": 1_000, "5": 5_000, "30": 30_000, "120": 120_000}  # choices of seconds, in ms
 
@@ -88,8 +93,28 @@ def _facts(span: Span) -> list[str]:
     return found
 
 
-def turn_section(database: Database, providers: Callable[[], Sequence[str]], clock: Clock) -> Section:
-    """The section. It shows names and numbers, nobody's words. `providers` are those that can be filtered by."""
+def _first(text: str) -> str:
+    """The first words of a message, on one line."""
+    line = " ".join(text.split())
+    return line if len(line) <= FIRST else f"{line[: FIRST - 1]}…"
+
+
+def _done(span: Span) -> str:
+    """The part in words, in front of its name."""
+    return "Denied:" if span.kind == "tool" and span.outcome == DENIED else KINDS[span.kind]
+
+
+def why_no_parts(trace: TurnTrace) -> str:
+    """Why a trace without spans has none."""
+    if trace.model_calls or trace.tool_calls:
+        return "The parts of this turn were not kept: the figures above are all that is known of it."
+    return "This turn had no parts: it asked no model and used no tool."
+
+
+def turn_section(
+    database: Database, providers: Callable[[], Sequence[str]], clock: Clock, readings: Readings
+) -> Section:
+    """The section. `providers` are those of the configuration."""
 
     async def all_of(request: Request) -> Page:
         query = request.query_params
@@ -124,7 +149,9 @@ def turn_section(database: Database, providers: Callable[[], Sequence[str]], clo
         # In the order of time the newest are found without a look at all others, but for filters that no index has.
         by_time = rank == "time" and look.descending and not wanted.provider and not days and len(wanted.outcomes) < 2
 
-        def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str]]:
+        may_read = "transcripts" in rights_of(request)
+
+        def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str], Mapping[int, str]]:
             if by_time:
                 found: Sequence[TurnTrace] = rows.traces(
                     conn,
@@ -138,42 +165,61 @@ def turn_section(database: Database, providers: Callable[[], Sequence[str]], clo
             else:
                 found = rows.ranked(conn, wanted, rank, descending=look.descending, most=PAGE + 1, skip=look.skip)
             shown = {trace.conversation for trace in found} | ({conversation} if conversation else set())
-            return found, conversation_list.names(conn, shown)
+            asked_for = inbox_entries.words(conn, (one.inbox_id for one in found[:PAGE])) if may_read else {}
+            return found, conversation_list.names(conn, shown), asked_for
 
-        found, names = await database.read(read)
+        found, names, asked_for = await database.read(read)
+        traced = await database.read(rows.providers)
+        people = await database.read(lambda conn: conversation_list.known_as(conn, [person] if person else []))
+        if asked_for:
+            await readings.note(request, "turns.read", "all conversations")
         values = {
             "traces": found[:PAGE],
             "listing": listing(found, look),
             "by_time": by_time,
             "more": found[PAGE - 1].id if len(found) > PAGE else None,
             "look": look,
-            "providers": providers(),
+            # Those that answered and are configured no more, too, and one that an old address asks for.
+            "providers": sorted(filter(None, {*providers(), *traced, chosen["provider"]})),
             "ages": [("1", "of the last day"), ("7", "of the last 7 days")],
             "names": names,
+            "words": {id: _first(text) for id, text in asked_for.items()},
+            "people": people,
+            "longest_worked": look.address(sort="worked", descending="1"),
             "outcomes": [(FAILURE, "failed in any way"), *((one, one.replace("_", " ")) for one in OUTCOMES)],
             "slower": [(one, f"longer than {one} s") for one in SLOWER],
             "is_newest": before is None,
-            "slowest": look.address(sort="took", descending="1", days="7"),
+            "slowest": look.address(sort="worked", descending="1", days="7"),
             "at": from_timestamp,
         }
         return Page(template="turns.html", values=values, live=before is None and by_time)
 
     async def one(request: Request) -> Page:
-        run = RunId(request.path_params["run"])
+        run, may_read = RunId(request.path_params["run"]), "transcripts" in rights_of(request)
 
-        def read(conn: Connection) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str]]:
+        def read(
+            conn: Connection,
+        ) -> tuple[Sequence[TurnTrace], Mapping[ConversationId, str], Mapping[str, str], Mapping[int, str]]:
             found = rows.trace_of(conn, run)
-            return found, conversation_list.names(conn, {trace.conversation for trace in found})
+            names = conversation_list.names(conn, {trace.conversation for trace in found})
+            people = conversation_list.known_as(conn, [trace.person for trace in found if trace.person])
+            asked_for = inbox_entries.words(conn, (trace.inbox_id for trace in found)) if may_read else {}
+            return found, names, people, asked_for
 
-        attempts, names = await database.read(read)
+        attempts, names, people, asked_for = await database.read(read)
         if not attempts:
             raise LookupError("No trace of this turn is kept: it was not sampled, is too old, or was forgotten.")
+        if asked_for:
+            await readings.note(request, "turns.read", attempts[0].conversation)
         values = {
             "title": "One turn",
+            "words": {id: _first(text) for id, text in asked_for.items()},
+            "people": people,
             "attempts": [(trace, bars(trace)) for trace in attempts],
             "names": names,
-            "kinds": KINDS,
+            "done": _done,
             "wide": WIDE,
+            "why_no_parts": why_no_parts,
             "at": from_timestamp,
         }
         return Page(template="turn.html", values=values)

@@ -13,9 +13,11 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
 from agent.core.clock import Clock
+from agent.core.files.store import FileStore
 from agent.core.ids import ConversationId, PersonId
+from agent.core.phrases import counted
+from agent.memory import erasure_rows, index, misses, rows
 from agent.memory import graph as graph_rows
-from agent.memory import index, misses, rows
 from agent.memory.erasure import preview
 from agent.memory.memory import EVERYTHING, Memory
 from agent.memory.misses import Miss
@@ -30,7 +32,7 @@ from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, view
 from gateway.running.turns import TurnServices
-from gateway.storage import conversation_list, inbox_entries
+from gateway.storage import conversation_list
 from gateway.storage.conversation_list import ConversationEntry
 from gateway.web.control import OperationError
 
@@ -65,6 +67,7 @@ class MemoryPages:
     database: Database
     clock: Clock
     home: Path
+    files: FileStore
     memory: Memory
     learning: Learning
     turns: TurnServices
@@ -125,6 +128,7 @@ class MemoryPages:
             "accounts": scope.accounts[1:] if scope.is_private else (),
             "theirs": frozenset(scope.theirs),
             "listing": listing(shown, look),
+            "names": names,
             "is_private": scope.is_private,
             "is_off": is_off,
         }
@@ -141,7 +145,9 @@ class MemoryPages:
             found = index.search(conn, scope, terms, kinds=EVERYTHING, most=PAGE, exact=True)
         else:
             found = rows.facts(conn, scope.visible, most=PAGE + 1, after=look.skip)
-        names = {key: inbox_entries.name_of(conn, ConversationId(key)) for key in {one.conversation for one in found}}
+        places = conversation_list.names(conn, {ConversationId(one.conversation) for one in found})
+        names: dict[str, str] = {str(key): name for key, name in places.items()}
+        names |= conversation_list.known_as(conn, sorted({one.person for one in found if one.person}))
         return entry, scope, found, rows.amounts(conn, scope.theirs), names, rows.is_off(conn, entry.key)
 
     async def missed(self, request: Request) -> Page:
@@ -150,7 +156,8 @@ class MemoryPages:
 
         def read(conn: Connection) -> tuple[Sequence[Miss], Mapping[str, str]]:
             found = misses.since(conn, since, most=MOST_MISSES)
-            return found, {key: inbox_entries.name_of(conn, key) for key in {one.conversation for one in found}}
+            places = conversation_list.names(conn, {ConversationId(one.conversation) for one in found})
+            return found, {str(key): name for key, name in places.items()}
 
         found, names = await self.database.read(read)
         await self.readings.note(request, "memory.misses", "all conversations")
@@ -187,7 +194,7 @@ class MemoryPages:
         if not there.items and not there.messages:
             raise LookupError(f"There is no thing {number} in this memory any more.")
         erased = await self.erase_there(entry.key, target, there)
-        return Done(text=_told(erased), subject=entry.key, detail=f"thing {number}; {_left(erased)}")
+        return Done(text=_told(erased, one=True), subject=entry.key, detail=f"thing {number}; {_left(erased)}")
 
     async def forget_all(self, request: Request) -> Done:
         """Forgets all of a person, or of a place, as `/memory forget all`."""
@@ -198,7 +205,9 @@ class MemoryPages:
 
     async def erase_there(self, key: ConversationId, target: Target, there: Erased) -> Erased:
         """Forgets what `preview` found; whoever is awake in that conversation is told."""
-        erased = await erase(self.memory, self.learning, target, there, home=self.home, clock=self.clock)
+        erased = await erase(
+            self.memory, self.learning, target, there, home=self.home, files=self.files, clock=self.clock
+        )
         # A turn that runs notices by itself; whoever is awake and idle reads anew.
         if self.turns.factory.in_use(key) and not self.turns.is_running(key):
             (await self.turns.factory.operations(key)).memory_changed()
@@ -218,7 +227,8 @@ class MemoryPages:
         """
         if not entry.chat_type and (audience := rows.kept_last_for(conn, entry.key)) is not None:
             kind, _, whose = audience.partition(":")
-            is_private = kind == "person"
+            accounts = self.memory.accounts(PersonId(whose))
+            is_private = kind == "person" and not erasure_rows.shared(conn, [entry.key], accounts)
             return self.memory.scope(
                 entry.key, "direct" if is_private else "group", PersonId(whose) if is_private else None
             )
@@ -278,10 +288,21 @@ def _line(values: Mapping[str, object]) -> str:
     return f"{json.dumps(values, ensure_ascii=False)}\n"
 
 
-def _told(erased: Erased) -> str:
-    text = f"Forgotten: {erased.items} kept, {erased.messages} messages."
-    return f"{text} {len(erased.left)} files could not be removed; the log names them." if erased.left else text
+def _told(erased: Erased, *, one: bool = False) -> str:
+    """The sentence on what is gone; of `one` thing, with what it came from."""
+    # Recall may remember messages whose transcript is gone already.
+    messages = counted(erased.messages or erased.items - erased.facts, "message")
+    if not erased.facts:
+        text = f"Forgotten: the exchange, {messages}." if one else f"Forgotten: {messages}."
+    elif not erased.messages and erased.items == erased.facts:
+        text = f"Forgotten: {counted(erased.facts, 'fact')}."
+    else:
+        rest = f"the {messages} it came from" if one else messages
+        text = f"Forgotten: {counted(erased.facts, 'fact')} and {rest}."
+    return (
+        f"{text} {counted(len(erased.left), 'file')} could not be removed; the log names them." if erased.left else text
+    )
 
 
 def _left(erased: Erased) -> str:
-    return f"{erased.items} kept, {erased.messages} messages, {len(erased.left)} files left"
+    return f"{erased.facts} facts, {erased.messages} messages, {len(erased.left)} files left"

@@ -18,10 +18,11 @@ from gateway.channels.adapter import Ids
 from gateway.config.settings import Settings
 from gateway.dashboard.frame.listing import asked, listed
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, view
+from gateway.dashboard.people.dashboard_roles import DashboardRoles
 from gateway.dashboard.people.person_data import KeptOfPerson, PersonData
 from gateway.running.rights import Rights
 from gateway.scheduler import person_zones
-from gateway.storage import conversation_list, grants, pairings
+from gateway.storage import conversation_list, grants, pairings, web_sign_ins
 from gateway.storage.grants import Grant
 from gateway.storage.pairings import Pairing
 from gateway.web.control import OperationError
@@ -33,6 +34,7 @@ RANKS: Mapping[str, str] = {
     "blocked": "blocked",
     "stranger": "not let in",
 }
+WEB = "web"  # the platform of accounts that sign in
 LONGEST_ACCOUNT = 200  # characters
 _NEVER = datetime.min.replace(tzinfo=UTC)
 
@@ -60,6 +62,11 @@ class Person:
     def title(self) -> str:
         return self.name or self.account
 
+    @property
+    def named(self) -> str:
+        """The name with the account, by which nobody is mistaken for somebody else."""
+        return f"{self.name} ({self.account})" if self.name else self.account
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeoplePages:
@@ -73,6 +80,7 @@ class PeoplePages:
     ids: Callable[[str], Ids]
     platforms: Callable[[], Collection[str]]
     data: PersonData
+    dashboard_roles: DashboardRoles
 
     def section(self) -> Section:
         """The section."""
@@ -88,6 +96,7 @@ class PeoplePages:
                 action("/person/take/{account:path}", self.take_there, name="people.take", needs="configure"),
                 view("/person/export/{account:path}", self.export, needs="transcripts"),
                 action("/person/erase/{account:path}", self.erase, name="people.erase", needs="configure"),
+                action("/person/dashboard/{account:path}", self.dashboard, name="people.dashboard", needs="configure"),
                 action("/person/part/{account:path}", self.part, name="people.part", needs="configure"),
             ),
         )
@@ -97,7 +106,7 @@ class PeoplePages:
         return len(await self.database.read(lambda conn: pairings.open_requests(conn, now)))
 
     async def all(self, request: Request) -> Page:
-        """Everybody whom a grant, the configuration or an answer names; those answered last first."""
+        """Everybody whom a grant, a sign-in, the configuration or an answer names; those answered last first."""
         look = asked(
             request.query_params,
             columns=("active", "who", "role", "since"),
@@ -120,8 +129,9 @@ class PeoplePages:
         values = {
             "listing": listed(chosen, look, key=keys[look.sort], words=_words),
             "requests": requests,
-            "ranks": list(RANKS.items()),
+            "ranks": [(rank, words) for rank, words in RANKS.items() if rank != "owner"],  # who is not listed
             "rank_words": RANKS,
+            "names": {one.account: one.title for one in people},
             "platforms": sorted({name.partition("@")[0] for name in self.platforms()}),
             "at": from_timestamp,
         }
@@ -134,7 +144,7 @@ class PeoplePages:
         def read(conn: Connection) -> tuple[Person, Mapping[str, str], Mapping[str, str], KeptOfPerson]:
             everybody = {one.account: one for one in self._everybody(conn)}
             person = _found(everybody, account)
-            names = {other: everybody[other].title for other in person.linked if other in everybody}
+            names = {one.account: one.title for one in everybody.values()}
             zones = person_zones.given_zones(conn, (account, *person.linked))
             return person, names, zones, self.data.kept(conn, account)
 
@@ -144,6 +154,7 @@ class PeoplePages:
             "one": person,
             "names": names,
             "kept": kept,
+            "dashboard_roles": self.dashboard_roles.offered if account.startswith(f"{WEB}:") else None,
             "zone": next(iter(zones.values()), ""),
             "linked_by_file": self.rights.identities.configured(account),
             "with_rights": self.rights.identities.now.with_rights_of(account),
@@ -168,11 +179,16 @@ class PeoplePages:
                 there.setdefault(one.subject, []).append(one)
         linked = [account for accounts in identities.all_people() for account in accounts]
         named = [person for role in settings.roles for person in role.people]
-        accounts = dict.fromkeys([*known, *own, *there, *access.admins, *access.allow, *access.block, *linked, *named])
+        signs_in = {f"{WEB}:{row.id}": row.display for row in web_sign_ins.persons(conn)}
+        accounts = dict.fromkeys(
+            [*known, *signs_in, *own, *there, *access.admins, *access.allow, *access.block, *linked, *named]
+        )
         return [
             Person(
                 account=account,
-                name=(known[account].name if account in known else "") or asked_as.get(account, ""),
+                name=(known[account].name if account in known else "")
+                or asked_as.get(account, "")
+                or signs_in.get(account, ""),
                 rank=self._rank(account, settings),
                 configured=next((key for key in ("block", "admins", "allow") if account in getattr(access, key)), ""),
                 grant=own.get(account),
@@ -204,15 +220,15 @@ class PeoplePages:
             )
         if subject_kind(account, self.ids(platform)) != "person":
             raise OperationError(f"no person there has an id as in {account!r}", fix="/whoami tells each person theirs")
-        return await self._give(request, account, _role_of(str(form.get("role") or "member")))
+        return await self._give(request, account, _role_of(str(form.get("role") or "member")), account)
 
     async def role(self, request: Request) -> Done:
         """Another role everywhere, a block, or nothing any more."""
         account, form = request.path_params["account"], await request.form()
-        await self._known(account)
-        return await self._give(request, account, _role_of(str(form.get("role") or "")))
+        person = await self._known(account)
+        return await self._give(request, account, _role_of(str(form.get("role") or "")), person.named)
 
-    async def _give(self, request: Request, account: str, role: GivenRole) -> Done:
+    async def _give(self, request: Request, account: str, role: GivenRole, who: str) -> Done:
         by, access = f"web:{person_of(request).id}", self.settings().access
         before = self._rank(account, self.settings())
         if account in access.block and role != "blocked":
@@ -226,17 +242,17 @@ class PeoplePages:
         match role:
             case "blocked":
                 await self.changes.block(account, by=by)
-                text = f"{account} is blocked everywhere."
+                text = f"{who} is blocked everywhere."
             case "none" if before == "blocked":
                 await self.changes.unblock(account, by=by)
-                text = f"{account} is no longer blocked; what was given before counts again."
+                text = f"{who} is no longer blocked; what was given before counts again."
             case "none":
                 if not await self.changes.take(account):
                     raise OperationError(f"nothing was given to {account}")
-                text = f"What was given to {account} is taken back."
+                text = f"What was given to {who} is taken back."
             case "member" | "admin":
                 await self.changes.let_in(account, role, by=by)
-                text = f"{account} is {'an admin of the whole bot' if role == 'admin' else 'a member'} from now on."
+                text = f"{who} is {'an admin of the whole bot' if role == 'admin' else 'a member'} from now on."
         return Done(text=text, subject=account, detail=f"was {before}, is {self._rank(account, self.settings())}")
 
     async def take_there(self, request: Request) -> Done:
@@ -246,6 +262,15 @@ class PeoplePages:
         if not place or not await self.changes.take(account, place):
             raise OperationError(f"no role was given to {account} there")
         return Done(text=f"{account} has no role of their own in {place} any more.", subject=account, detail=place)
+
+    async def dashboard(self, request: Request) -> Done:
+        """A named role with rights for the dashboard, given or taken back in the configuration."""
+        account, form = request.path_params["account"], await request.form()
+        await self._known(account)
+        role, gives = str(form.get("role") or ""), form.get("change") != "take"
+        await self.dashboard_roles.save(await self.dashboard_roles.change(account, role, gives=gives))
+        text = f"{account} {'has' if gives else 'has no longer'} the role {role}. It counts at once."
+        return Done(text=text, subject=account, detail=f"{'given' if gives else 'taken'}: {role}")
 
     async def part(self, request: Request) -> Done:
         """Unlink the account from the others of its person."""
@@ -261,8 +286,10 @@ class PeoplePages:
         await self._known(request.path_params["account"])
         return await self.data.erase(request)
 
-    async def _known(self, account: str) -> None:
-        await self.database.read(lambda conn: _found({one.account: one for one in self._everybody(conn)}, account))
+    async def _known(self, account: str) -> Person:
+        return await self.database.read(
+            lambda conn: _found({one.account: one for one in self._everybody(conn)}, account)
+        )
 
 
 def _found(everybody: Mapping[str, Person], account: str) -> Person:

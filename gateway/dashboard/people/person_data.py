@@ -8,8 +8,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from agent.core.ids import ConversationId, PersonId
+from agent.core.phrases import counted
+from agent.memory import erasure_rows, rows
 from agent.memory import graph as graph_rows
-from agent.memory import rows
 from agent.memory.erasure import preview
 from agent.memory.records import Scope, audience_of_person
 from agent.memory.rows import Target
@@ -20,6 +21,7 @@ from gateway.dashboard.frame.shell import Done
 from gateway.dashboard.people.memory import MemoryPages
 from gateway.scheduler import store as schedule_store
 from gateway.storage import conversation_list
+from gateway.storage.conversation_list import MOST_MESSAGES
 from gateway.web.control import OperationError
 
 MOST_TRACES = 5_000  # turns that a page looks at, the newest first
@@ -93,15 +95,15 @@ class PersonData:
             raise OperationError("nothing was erased: that is not the id of this person", fix=f"type {account}")
         accounts = self.memory.memory.accounts(PersonId(account))
         chats = await self.memory.database.read(lambda conn: self._chats(conn, accounts))
-        items = messages = files = 0
+        facts = messages = files = 0
         for target in self._targets(account, accounts, chats):
             there = await preview(self.memory.memory, target)
             erased = await self.memory.erase_there(target.scope.conversation, target, there)
-            items, messages, files = items + erased.items, messages + erased.messages, files + len(erased.left)
-        text = f"Erased of {account}: {items} kept, {messages} messages."
+            facts, messages, files = facts + erased.facts, messages + erased.messages, files + len(erased.left)
+        text = f"Erased of {account}: {counted(facts, 'fact')} and {counted(messages, 'message')}."
         if files:
-            text += f" {files} files could not be removed; the log names them."
-        return Done(text=text, subject=account, detail=f"{items} kept, {messages} messages, {files} files left")
+            text += f" {counted(files, 'file')} could not be removed; the log names them."
+        return Done(text=text, subject=account, detail=f"{facts} facts, {messages} messages, {files} files left")
 
     def _targets(self, account: str, accounts: Sequence[PersonId], chats: Chats) -> Iterator[Target]:
         for key in chats.direct or (ConversationId(account),):
@@ -114,9 +116,13 @@ class PersonData:
         return self.memory.memory.scope(key, "direct", person)
 
     def _chats(self, conn: Connection, accounts: Sequence[PersonId], *, most: int | None = None) -> Chats:
+        """Where they were. The kind of a chat stands in the inbox, whose entries go after [retention] inbox_days: then
+        a chat in which others spoke is a group."""
         remembered = rows.conversations(conn, [audience_of_person(one) for one in accounts])
         answered = conversation_list.where_answered(conn, accounts, most=most)
-        types: Mapping[ConversationId, str] = conversation_list.chat_types(conn, answered)
-        direct = [key for key in answered if types.get(key) == "direct"]
-        groups = [key for key in answered if types.get(key) in ("group", "channel") and key not in remembered]
-        return Chats(direct=list(dict.fromkeys((*remembered, *direct))), groups=groups)
+        spoken = conversation_list.where_spoken(conn, accounts, most=None if most is None else MOST_MESSAGES)
+        found = list(dict.fromkeys((*remembered, *answered, *spoken)))
+        types: Mapping[ConversationId, str] = conversation_list.chat_types(conn, found)
+        shared = erasure_rows.shared(conn, [key for key in found if types.get(key, "") in ("", "direct")], accounts)
+        groups = [key for key in found if key in shared or types.get(key) in ("group", "channel")]
+        return Chats(direct=[key for key in found if key not in groups], groups=groups)

@@ -90,18 +90,22 @@ class PlacePages:
         on = await self.database.read(conversation_list.platforms)
         look = asked(request.query_params, filters={"on": on} if on else {"on": ("",)})
 
-        def read(conn: Connection) -> tuple[Sequence[ConversationEntry], Sequence[Grant], Mapping[ConversationId, str]]:
+        def read(
+            conn: Connection,
+        ) -> tuple[Sequence[ConversationEntry], Sequence[Grant], Mapping[ConversationId, str], Mapping[str, str]]:
             found = conversation_list.newest(conn, find=look.find, on=look.chosen["on"], most=PAGE + 1, skip=look.skip)
             given = [one for one in grants.all_grants(conn) if one.kind == "place"]
-            return found, given, conversation_list.names(conn, [ConversationId(one.subject) for one in given])
+            names = conversation_list.names(conn, [ConversationId(one.subject) for one in given])
+            return found, given, names, conversation_list.known_as(conn, sorted({one.granted_by for one in given}))
 
-        entries, given, names = await self.database.read(read)
+        entries, given, names, people = await self.database.read(read)
         values = {
             "listing": listing([self._known(entry) for entry in entries], look),
             "given": given,
             "configured": self.access().allow_groups,
             "groups": self.access().groups,
             "names": names,
+            "people": people,
             "platforms": [(name, name) for name in on],
             "at": from_timestamp,
         }

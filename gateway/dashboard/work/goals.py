@@ -1,4 +1,4 @@
-"""Work that goes on without a person: goals, plans and sub-agents of all places, and how an operator stops it."""
+"""Goals, plans and sub-agents of all places, and how an operator stops what goes on without a person."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,10 @@ from starlette.requests import Request
 from agent.core.clock import Clock
 from agent.core.ids import ConversationId
 from agent.goals import store as goal_store
+from agent.goals.driver import is_held
 from agent.goals.goal import Goal, Limits, Status, raised, spent_limit
 from agent.goals.service import GoalRefused, why_of
+from agent.goals.settings import GoalSettings
 from agent.plans import store as plan_store
 from agent.plans.plan import OVER, Plan
 from agent.plans.service import PlanRefused
@@ -20,22 +22,27 @@ from gateway.commands.work import goals as goal_commands
 from gateway.commands.work import plans as plan_commands
 from gateway.dashboard.frame.listing import PAGE, asked, listing
 from gateway.dashboard.frame.readings import Readings
-from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
+from gateway.dashboard.frame.shell import Done, Page, Section, action, named, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue
 from gateway.running.durable_work import DurableWork
 from gateway.running.turns import TurnServices
 from gateway.storage import conversation_list
 from gateway.web.control import OperationError
+from gateway.web.overview import HELD
 
 MOST_PLANS = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShownGoal:
-    """A goal that is or was worked on by itself. `state` and `why` are in words; `is_spent`: a limit is reached."""
+    """A goal that somebody has set. `state` and `why` are in words; `is_spent`: a limit is reached.
+
+    False `runs`: it is not worked on now.
+    """
 
     goal: Goal
     state: str
+    runs: bool
     why: str
     limits: str
     is_spent: bool
@@ -61,7 +68,7 @@ class GoalPages:
     work: DurableWork
     turns: TurnServices
     switched_off: Callable[[], Collection[str]]
-    may_work_alone: Callable[[], bool]
+    goal_settings: Callable[[], GoalSettings]
     phrase: Catalogue
     readings: Readings
 
@@ -83,14 +90,14 @@ class GoalPages:
         )
 
     async def all(self, request: Request) -> Page:
-        """Everything that goes on by itself; goals that are over below. Texts are for who may read transcripts."""
+        """Goals and plans, the open ones first; sub-agents at work. Texts are for who may read transcripts."""
         look = asked(request.query_params, filters={"status": get_args(Status)})
         working = self.turns.subagent_registry.working(None)
 
         def read(
             conn: Connection,
         ) -> tuple[Sequence[Goal], Sequence[Plan], Mapping[ConversationId, str]]:
-            found = goal_store.autonomous(conn, status=look.chosen["status"], most=PAGE + 1, skip=look.skip)
+            found = goal_store.everywhere(conn, status=look.chosen["status"], most=PAGE + 1, skip=look.skip)
             plans = plan_store.all_open(conn, most=MOST_PLANS)
             places = {goal.conversation for goal in found} | {plan.conversation for plan in plans}
             places |= {one.conversation for one in working}
@@ -98,10 +105,11 @@ class GoalPages:
 
         found, plans, names = await self.database.read(read)
         off, may_read = self.switched_off(), "transcripts" in rights_of(request)
+        settings = self.goal_settings()
         if may_read and (found or plans or working):
             await self.readings.note(request, "goals.read", "all conversations")
         values = {
-            "listing": listing([self._goal(goal) for goal in found], look),
+            "listing": listing([self._goal(goal, settings) for goal in found], look),
             "statuses": [(one, self.phrase(f"goal_{one}", "en")) for one in get_args(Status)],
             "plans": [self._plan(plan) for plan in plans],
             "working": working,
@@ -109,17 +117,20 @@ class GoalPages:
             "may_read": may_read,
             "goals_off": "agent.goal" in off,
             "plans_off": "plans" in off,
-            "alone_off": not self.may_work_alone(),
+            "alone_off": not settings.may_work_alone,
         }
         return Page(template="goals.html", values=values, live=True)
 
-    def _goal(self, goal: Goal) -> ShownGoal:
+    def _goal(self, goal: Goal, settings: GoalSettings) -> ShownGoal:
         auto = goal.auto
-        assert auto is not None
+        held = is_held(goal, settings)
+        # Only people work on it, or its own work was ended by a limit, a stop or a person: as the chat calls it.
+        key = f"goal_{goal.status}" if auto is None or auto.state == "aborted" else f"auto_{auto.state}"
+        state = self.phrase(key, "en")
         return ShownGoal(
             goal=goal,
-            # Its own work was ended by a limit, a stop or a person: then the goal stands as the chat calls it.
-            state=self.phrase(f"goal_{goal.status}" if auto.state == "aborted" else f"auto_{auto.state}", "en"),
+            state=HELD if held else state,
+            runs=goal.is_autonomous and not held,
             why=why_of(goal.why, self.phrase, "en") if goal.why is not None else "",
             limits=goal_commands.told_limits(goal.limits, self.phrase, "en"),
             is_spent=spent_limit(goal.limits, goal.used) is not None,
@@ -139,11 +150,11 @@ class GoalPages:
 
     async def pause(self, request: Request) -> Done:
         """It rests, and the turn that works on it ends."""
-        return await self._end(request, self.work.goals.pause, "Goal {} is paused.")
+        return await self._end(request, self.work.goals.pause, "{} is paused.")
 
     async def clear(self, request: Request) -> Done:
         """It is not wanted any more."""
-        return await self._end(request, self.work.goals.clear, "Goal {} is cleared.")
+        return await self._end(request, self.work.goals.clear, "{} is cleared.")
 
     async def resume(self, request: Request) -> Done:
         """It is worked on by itself again."""
@@ -162,16 +173,17 @@ class GoalPages:
             await end(goal.conversation, goal.id)
         except GoalRefused as refusal:
             raise self._refused(refusal) from refusal
-        by = f"web:{person_of(request).id}"
-        goal_commands.let_go(self.turns, goal.conversation, by, self.clock.now())
-        return Done(text=text.format(goal.id), subject=_subject("goal", goal))
+        if goal.auto is not None:  # else a turn that works by itself there works on another goal
+            by = f"web:{person_of(request).id}"
+            goal_commands.let_go(self.turns, goal.conversation, by, self.clock.now())
+        return Done(text=text.format(_told(request, goal)), subject=_subject("goal", goal))
 
     async def _resume(self, request: Request, goal: Goal, limits: Limits) -> Done:
         try:
             await self.work.goals.resume(goal.conversation, goal.id, limits=limits, autonomous=goal.auto is not None)
         except GoalRefused as refusal:
             raise self._refused(refusal) from refusal
-        return Done(text=f"Goal {goal.id} goes on.", subject=_subject("goal", goal))
+        return Done(text=f"{_told(request, goal)} goes on.", subject=_subject("goal", goal))
 
     def _refused(self, refusal: GoalRefused) -> OperationError:
         return OperationError(goal_commands.refusal_text(refusal, self.phrase, "en"))
@@ -194,18 +206,18 @@ class GoalPages:
         if halted is None or halted.id != plan.id:
             raise OperationError(f"nobody works on plan {plan.id} now")
         self._let_go(request, plan)
-        return Done(text=f"Plan {plan.id} is stopped.", subject=_subject("plan", plan))
+        return Done(text=f"{_told(request, plan)} is stopped.", subject=_subject("plan", plan))
 
     async def cancel_plan(self, request: Request) -> Done:
         """It is not wanted any more."""
         plan = await self._changed(request, self.work.plans.cancel)
         self._let_go(request, plan)
-        return Done(text=f"Plan {plan.id} is cancelled.", subject=_subject("plan", plan))
+        return Done(text=f"{_told(request, plan)} is cancelled.", subject=_subject("plan", plan))
 
     async def resume_plan(self, request: Request) -> Done:
         """It goes on with the tasks that are left."""
         plan = await self._changed(request, self.work.plans.resume)
-        return Done(text=f"Plan {plan.id} goes on.", subject=_subject("plan", plan))
+        return Done(text=f"{_told(request, plan)} goes on.", subject=_subject("plan", plan))
 
     async def _changed(
         self, request: Request, change: Callable[[ConversationId, int | None, str], Awaitable[Plan]]
@@ -234,6 +246,13 @@ def _number(request: Request, what: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) < 16):
         raise LookupError(f"There is no {what} {text}.")
     return int(text)
+
+
+def _told(request: Request, one: Goal | Plan) -> str:
+    """The goal or plan in a sentence."""
+    if isinstance(one, Goal):
+        return named(request, f"Goal {one.id}", one.text)
+    return named(request, f"Plan {one.id}", one.goal)
 
 
 def _subject(what: str, one: Goal | Plan) -> str:

@@ -14,7 +14,7 @@ from agent.storage.database import Database
 from agent.storage.timestamps import from_timestamp
 from gateway.dashboard.frame.listing import PAGE, asked, listing
 from gateway.dashboard.frame.readings import Readings
-from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
+from gateway.dashboard.frame.shell import Done, Page, Section, action, named, person_of, rights_of, view
 from gateway.phrases.catalogue import Catalogue, UsageError
 from gateway.scheduler import ledger, store
 from gateway.scheduler.ledger import Entry
@@ -134,9 +134,9 @@ class SchedulePages:
         return Ran(
             due_at=from_timestamp(entry.due_at),
             at=from_timestamp(entry.at),
-            outcome=self.phrase(f"run_{entry.outcome}", "en"),
+            outcome=_by_hand(entry) or self.phrase(f"run_{entry.outcome}", "en"),
             times=entry.count,
-            late_ms=max(0, entry.at - entry.due_at) // 1000 if started else None,
+            late_ms=max(0, entry.at - entry.due_at) // 1000 if started and not entry.by_hand else None,
             run=self.phrase("run_failed", "en") if entry.run == "failed" else "",
             delivery=self.phrase("run_under_way" if open_yet else f"delivery_{entry.delivery}", "en")
             if entry.delivery is not None or open_yet
@@ -147,24 +147,26 @@ class SchedulePages:
     async def pause(self, request: Request) -> Done:
         """It does not happen until it is resumed."""
         who = person_of(request).display
-        return await self._change(request, partial(self.service.pause, operator=who), "Schedule {} is paused.")
+        return await self._change(request, partial(self.service.pause, operator=who), "{} is paused.")
 
     async def resume(self, request: Request) -> Done:
         """It goes on with its next moment."""
         resume = partial(self.service.resume, operator=person_of(request).display)
-        return await self._change(request, resume, "Schedule {} goes on with its next time.")
+        return await self._change(request, resume, "{} goes on with its next time.")
 
     async def skip(self, request: Request) -> Done:
         """Its next moment is left out."""
-        return await self._change(request, self.service.skip, "The next time of schedule {} is left out.")
+        return await self._change(request, self.service.skip, "{}: the next time is left out.")
 
     async def run(self, request: Request) -> Done:
         """One run at once."""
 
         async def run(conversation: ConversationId, id: int) -> Schedule:
-            return await self.service.run_now(conversation, id, f"operator:{secrets.token_hex(8)}")
+            return await self.service.run_now(
+                conversation, id, f"{OPERATOR}{person_of(request).id}:{secrets.token_hex(8)}"
+            )
 
-        return await self._change(request, run, "Schedule {} runs now.")
+        return await self._change(request, run, "{} runs now.")
 
     async def remove(self, request: Request) -> Done:
         """Gone for good."""
@@ -174,7 +176,7 @@ class SchedulePages:
         async def remove(conversation: ConversationId, id: int) -> Schedule:
             return await self.service.remove(conversation, id, by=owner, operator=person.display)
 
-        return await self._change(request, remove, "Schedule {} is removed.", go="/schedules")
+        return await self._change(request, remove, "{} is removed.", go="/schedules")
 
     async def _change(
         self,
@@ -192,7 +194,20 @@ class SchedulePages:
             await change(there.conversation, number)
         except UsageError as error:
             raise OperationError(error.text(self.phrase, "en")) from error
-        return Done(text=text.format(number), subject=_subject(there), go=go)
+        return Done(text=text.format(named(request, f"Schedule {number}", there.title)), subject=_subject(there), go=go)
+
+
+OPERATOR = "operator:"  # begins the origin of a run by hand from here; the person and a random number follow
+
+
+def _by_hand(entry: Entry) -> str:
+    """By whom it was run besides its times, in words; "" where it ran at one of these."""
+    if not entry.by_hand or entry.outcome not in ("fired", "late"):
+        return ""
+    if not entry.by_hand.startswith(OPERATOR):
+        return "run by hand in the chat"
+    who = entry.by_hand.removeprefix(OPERATOR).rpartition(":")[0]
+    return f"run by hand by {'the operator' if who in ('', 'operator') else f'web:{who}'}"
 
 
 _FILTERS = {"state": tuple(STATES)}

@@ -1,10 +1,11 @@
-"""The journal of calls: a small file that tells the next process which messages the platform may have been asked to
-send.
+"""The journal of calls tells the next process which messages the platform may have been asked to send: a small file, or
+the row itself where processes on several machines share a PostgreSQL.
 
 An outbox row is marked `sending` by the commit that takes it, a moment before the platform is called. Each call is
 noted here first, so a row that a dead process took and did not note was never sent (docs/reliability-sending.md).
 A note is one `pwrite` of 24 bytes without a sync. It outlives its process, whatever kills that, but not the machine:
-the file counts only within the same boot of the same host, and only once no process holds its lock.
+the file counts only within the same boot of the same host, and only once no process holds its lock. On PostgreSQL
+another host may go on, so each call is committed to its row before it begins.
 """
 
 import fcntl
@@ -17,6 +18,9 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
+
+from agent.storage.database import Dialect
+from agent.storage.outbox_rows import IN_ROW
 
 log = logging.getLogger("tieline.delivery")
 
@@ -47,7 +51,10 @@ class CallJournal:
     """One process's file, and what earlier processes left in theirs. Made by `open_journal`.
 
     `run` names the process in the rows that it takes; None: it cannot note anything, and its rows must not name it.
+    `in_rows`: calls are noted in the rows themselves, by `outbox_rows.mark_called`, and never here.
     """
+
+    in_rows = False
 
     def __init__(self, home: Path, run: str | None = None, descriptor: int | None = None) -> None:
         self.run = run
@@ -85,8 +92,15 @@ class CallJournal:
             del self._own.rows[row]
             self._released.append((slot, row))
 
-    def may_have_begun(self, run: str | None, row: int, attempt: int, piece: int) -> bool:
-        """Whether that run may have called the platform with this piece of a row that it took. True where unknown."""
+    def may_have_begun(
+        self, run: str | None, row: int, attempt: int, piece: int, called_piece: int | None = None
+    ) -> bool:
+        """Whether that run may have called the platform with this piece of a row that it took. True where unknown.
+
+        `called_piece` is the row's own note, which counts where the row says that it has one.
+        """
+        if run == IN_ROW:
+            return called_piece is not None and called_piece >= piece
         notes = self._own if run == self.run else self._earlier.get(run or "")
         return run is None or notes is None or notes.may_have_begun(row, attempt, piece)
 
@@ -121,8 +135,22 @@ class CallJournal:
         return slot
 
 
-def open_journal(home: Path) -> CallJournal:
-    """The journal of this process, in a file of its own; one that notes nothing where that cannot be. Blocking."""
+class RowJournal(CallJournal):
+    """One that has no file: each row that is taken tells by itself. It reads what earlier versions left in files."""
+
+    in_rows = True
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(home, IN_ROW)
+
+
+def open_journal(home: Path, dialect: Dialect = "sqlite") -> CallJournal:
+    """The journal of this process: on SQLite in a file of its own, on PostgreSQL in the rows.
+
+    One that notes nothing where no file can be made. Blocking.
+    """
+    if dialect == "postgresql":
+        return RowJournal(home)
     run = secrets.token_hex(8)
     try:
         return CallJournal(home, run, _made(home / FOLDER / run))

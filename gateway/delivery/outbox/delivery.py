@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Protocol
 from weakref import WeakValueDictionary
 
 import anyio
@@ -16,6 +17,8 @@ from sqlalchemy import Connection
 
 from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
+from agent.core.files.store import FileStore, LocalFiles
+from agent.core.ids import ConversationId
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
 from agent.storage.database import Database
@@ -35,13 +38,14 @@ from gateway.delivery.ephemeral.questions import Questions
 from gateway.delivery.ephemeral.status import Buttons, LiveLines
 from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
-from gateway.delivery.outbox.rows import InFlightRows, Settle, Taken
+from gateway.delivery.outbox.rows import Claimed, InFlightRows, Settle, Taken
 from gateway.delivery.outbox.sender import Sender
 from gateway.delivery.outbox.spoken import SpokenRows
 from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Settled, Worker
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.settings import Settings, Verbosity
 from gateway.delivery.sleep import InterruptibleSleep, Later
+from gateway.storage.given_up import Buried, untold
 
 # Retries of places that could not be served: the worker failed, the login was refused, or the account is absent. Their
 # messages are kept meanwhile.
@@ -49,9 +53,30 @@ from gateway.delivery.sleep import InterruptibleSleep, Later
 log = logging.getLogger("tieline.delivery")
 
 FAILED_PAUSE_S = 30.0  # before a worker that failed comes again
+LOST_PAUSE_S = 5.0  # before one does whose row another process took
 REFUSED_PAUSE_S = 60.0  # before one whose login was refused does
 REFUSED_LASTS_S = 2 * REFUSED_PAUSE_S
+REST_WITHIN_S = 5.0
 LOOKING = Backoff(first_s=0.25, longest_s=30.0)  # how soon and how seldom accounts that are not there are looked for
+
+
+class Outlets(Protocol):
+    """Which conversations this process sends to, where several processes might (G-161).
+
+    Whoever takes a conversation's outlet sends all that is due there, in order, until it gives it back or is dead.
+    """
+
+    def serves(self, conversation: ConversationId) -> bool:
+        """Whether it is this process that should look for what is due there."""
+
+    def holds(self, conversation: ConversationId) -> bool:
+        """Whether its outlet is this process's now."""
+
+    async def take(self, conversation: ConversationId) -> Sequence[EphemeralRow] | None:
+        """Take it. What an owner that is gone has left on the screen; None: another process has the outlet."""
+
+    async def rest(self, conversation: ConversationId) -> None:
+        """All that was due there is sent, or waits for its moment."""
 
 
 class Returning:
@@ -155,10 +180,15 @@ class Delivery:
         verbosity: Callable[[ConversationKey], Verbosity] | None = None,
         is_busy: Callable[[], bool] = lambda: False,
         guard: Guard = Guard(),  # noqa: B008 - frozen
+        buried: Buried = untold,
+        outlets: Outlets | None = None,
+        files: FileStore = LocalFiles(),  # noqa: B008 - without state
     ) -> None:
         """While `is_busy`, what may be left out is not sent. `guard` looks at what leaves; `close` ends `journal`.
 
-        `verbosity` is what counts in a place; None: what `settings` say.
+        `verbosity` is what counts in a place; None: what `settings` say. `buried` writes of messages that are given up.
+        `outlets` None: no other process sends.
+        `files` brings what is attached to the data directory.
         """
         channel_for = guarded(channel_for, guard, lambda key, accepted: self._returning.note_call(key, accepted))
         self.guard = guard
@@ -181,11 +211,13 @@ class Delivery:
         self.pairing_alerts = PairingAlerts(database, channel_for, clock, phrase, home, self.spawn)
         self._database = database
         self._reports = reports
-        self._settled: Settled = lambda row, sent: None
+        self._settled: list[Settled] = []
         self._journal = journal
         self.spoken = SpokenRows(phrase, guard)
-        self._sender = Sender(self._write, home, phrase, guard, journal, self.spoken)
-        self._in_flight = InFlightRows(journal)
+        self._sender = Sender(self._write, home, phrase, guard, journal, self.spoken, files)
+        self._buried = buried
+        self.outlets = outlets
+        self._in_flight = InFlightRows(journal, buried)
         self._tasks: TaskGroup | None = None
         self._woken: set[ConversationKey] = set()
         self._workers: set[ConversationKey] = set()
@@ -206,17 +238,26 @@ class Delivery:
         return voice
 
     def wake(self, key: ConversationKey) -> None:
-        """Rows of this conversation were committed."""
+        """Rows of this conversation were committed. Another process that sends them is told by the database."""
+        if self.outlets is not None and not self.outlets.serves(ConversationId(str(key))):
+            return
         self._woken.add(key)
         if self._tasks is not None and key not in self._workers:
             self._start(key, self._returning.unshelved(key))
+
+    def adopt(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+        """Its outlet is this process's now: finish what one that is gone has left."""
+        self._woken.add(key)
+        if self._tasks is not None and key not in self._workers:
+            self._start(key, left_over)
 
     @contextmanager
     def committing(self, key: ConversationKey) -> Iterator[Settle]:
         """See `agent.core.outbox.Outbox`. Where a worker is under way, it is only woken."""
         tasks = self._tasks
         channel = None
-        if tasks is not None and key not in self._workers and not self._returning.is_shelved(key):
+        ours = self.outlets is None or self.outlets.holds(ConversationId(str(key)))
+        if tasks is not None and ours and key not in self._workers and not self._returning.is_shelved(key):
             channel = self.channel_for(key)
         if tasks is None or channel is None:
             yield lambda conn: None
@@ -245,7 +286,7 @@ class Delivery:
 
     def hear_settled(self, listener: Settled) -> None:
         """Tell it of each row that was sent or given up; it must only note that."""
-        self._settled = listener
+        self._settled.append(listener)
 
     async def reachable(self, key: ConversationKey, within_s: float) -> Channel | None:
         """The place, as soon as its account is open: work that a crash cut off goes on before accounts are."""
@@ -270,11 +311,9 @@ class Delivery:
     async def run(self) -> None:
         """Finish what an earlier process left, then serve until cancelled. Start it before any agent."""
         left_over: dict[ConversationKey, list[EphemeralRow]] = {}
-        for row in await self._database.read(outbox_rows.all_for):
-            left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
-        for conversation in await self._database.read(outbox_rows.conversations_with_open):
-            self._woken.add(ConversationKey.parse(conversation))
-        reacted = await self._database.read(rows.unfinished)
+        if self.outlets is None:
+            await self._find_left(left_over)
+        reacted = await self._database.read(rows.unfinished) if self.outlets is None else ()
         runs = await self._database.read(outbox_rows.runs_with_open)
         await anyio.to_thread.run_sync(self._journal.recover, runs)
         try:
@@ -291,6 +330,13 @@ class Delivery:
                 await anyio.sleep_forever()
         finally:
             self._tasks = None
+
+    async def _find_left(self, left_over: dict[ConversationKey, list[EphemeralRow]]) -> None:
+        """Leftovers of an earlier process: shown things, and rows to send."""
+        for row in await self._database.read(outbox_rows.all_for):
+            left_over.setdefault(ConversationKey.parse(row.conversation), []).append(row)
+        for conversation in await self._database.read(outbox_rows.conversations_with_open):
+            self._woken.add(ConversationKey.parse(conversation))
 
     async def ready(self) -> None:
         """Return once `run` has looked at what was left; before that, voices show nothing."""
@@ -361,6 +407,11 @@ class Delivery:
             if channel is None:
                 self._returning.shelve(key, left_over)
                 return
+            if self.outlets is not None and not self.outlets.holds(ConversationId(str(key))):
+                found = await self.outlets.take(ConversationId(str(key)))
+                if found is None:
+                    return
+                left_over = found
             if left_over:
                 kept = previews_to_keep(channel, left_over)
                 self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))
@@ -371,6 +422,8 @@ class Delivery:
                 await worker.run(first)
                 if worker.login_refused:
                     self._returning.come_again(key, REFUSED_PAUSE_S)
+                if worker.lost_row:
+                    self._returning.come_again(key, LOST_PAUSE_S)
                 first = None
                 if self._closings.get(key.channel_type, 0) != closings:  # its account was closed, or opened anew
                     closings = self._closings[key.channel_type]
@@ -391,6 +444,9 @@ class Delivery:
             if not self._workers:
                 self._idle.set()
             self.drafts.drop_ended(key)
+            if self.outlets is not None:
+                with anyio.CancelScope(shield=True), anyio.move_on_after(REST_WITHIN_S):
+                    await self.outlets.rest(ConversationId(str(key)))
 
     def _worker(self, key: ConversationKey, channel: Channel, kept: list[Shown]) -> Worker:
         closings = self._closings.get(key.channel_type, 0)
@@ -418,9 +474,14 @@ class Delivery:
             language=self._language(key),
             take_preview=take_preview,
             remove_preview=partial(self._discard, key, "preview"),
-            settled=lambda row, sent: self._settled(row, sent),
+            settled=self._tell_settled,
             is_closed=lambda: self._closings.get(key.channel_type, 0) != closings,
+            buried=self._buried,
         )
+
+    def _tell_settled(self, row: Claimed, sent: bool) -> None:
+        for listener in self._settled:
+            listener(row, sent)
 
     def _language(self, key: ConversationKey) -> str:
         voice = self._voices.get(key)

@@ -15,11 +15,13 @@ from sqlalchemy import Connection, and_, bindparam, literal_column, select, unio
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.storage import conversation_rows, outbox_rows
+from agent.storage.inbox_rows import UNREADABLE
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation, inbox, outbox
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.outbox.call_journal import CallJournal
+from gateway.storage.given_up import Buried, GivenUp, untold
 
 # Rows of the outbox for delivery: taking a conversation's next row, and writing down its result.
 
@@ -80,6 +82,7 @@ _NEXT = CompiledStatement(
         outbox.c.status,
         outbox.c.attempts,
         outbox.c.noted_by,
+        outbox.c.called_piece,
         outbox.c.sent_refs,
         outbox.c.not_before,
         outbox.c.note,
@@ -107,12 +110,18 @@ _NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindpa
 
 
 def claim(
-    conn: Connection, key: ConversationId, now: int, *, journal: CallJournal, is_free: Callable[[int], bool]
+    conn: Connection,
+    key: ConversationId,
+    now: int,
+    *,
+    journal: CallJournal,
+    is_free: Callable[[int], bool],
+    buried: Buried = untold,
 ) -> Claimed | Waiting | Elsewhere | None:
     """Mark the oldest open row `sending` and give it; None when there is none or the place is closed to us.
 
-    A row that cannot be read any more is set aside as dead. One that is `sending` already, and `is_free`, was cut off
-    unless the journal of who took it shows that the platform was never called.
+    A row that cannot be read any more is set aside as dead, which `buried` hears of. One that is `sending` already, and
+    `is_free`, was cut off unless the journal of who took it shows that the platform was never called.
     """
     while found := _NEXT.rows(conn, {"conversation": key}):  # the last look of every turn finds nothing
         (row,) = found
@@ -126,10 +135,21 @@ def claim(
             say = decode_outgoing(row.payload)
         except ValidationError:
             log.exception("an outbox row cannot be read", extra={"conversation": key, "outbox_id": row.id})
-            outbox_rows.mark_dead(conn, row.id, "its payload cannot be read")
+            outbox_rows.mark_dead(conn, row.id, UNREADABLE)
+            letter = GivenUp(
+                queue="out",
+                id=row.id,
+                conversation=key,
+                inbox_id=row.inbox_id,
+                attempts=row.attempts,
+                why=UNREADABLE,
+                at=now,
+            )
+            buried(conn, letter)
             continue
         sent_refs = tuple(json.loads(row.sent_refs))
-        cut_off = row.status == "sending" and journal.may_have_begun(row.noted_by, row.id, row.attempts, len(sent_refs))
+        noted = (row.noted_by, row.id, row.attempts, len(sent_refs), row.called_piece)
+        cut_off = row.status == "sending" and journal.may_have_begun(*noted)
         # Of a row that was cut off no journal of ours may tell that it was not.
         outbox_rows.mark_sending(conn, row.id, None if cut_off else journal.run)
         note = row.note or ""
@@ -198,8 +218,10 @@ Taken = Claimed | Waiting | Elsewhere
 class InFlightRows:
     """One for a delivery. A row is in them from the transaction that takes it to the end of the one that settles it."""
 
-    def __init__(self, journal: CallJournal) -> None:
+    def __init__(self, journal: CallJournal, buried: Buried = untold) -> None:
+        """`buried` hears of rows that cannot be read."""
         self._journal = journal
+        self._buried = buried
         self._holders: dict[int, ConversationKey] = {}
         self._carried: dict[ConversationKey, set[int]] = {}
 
@@ -211,6 +233,7 @@ class InFlightRows:
             now,
             journal=self._journal,
             is_free=lambda row: self._holders.get(row, key) == key,
+            buried=self._buried,
         )
         if isinstance(found, Claimed):
             self._holders[found.id] = key

@@ -13,8 +13,10 @@ import anyio
 from sqlalchemy import Connection
 
 from agent.core.failpoints import failpoint
+from agent.core.files.store import FileStore, LocalFiles
 from agent.core.phrases import Phrases
 from agent.storage import outbox_rows
+from agent.storage.errors import StorageTrouble
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.channel import Attempt, Channel
 from gateway.channels.document import Plain
@@ -79,7 +81,14 @@ class Gone:
     account: bool = False
 
 
-Outcome = Sent | Later | Refused | Gone
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Another process carries the row now: nothing of it is written from here."""
+
+    reason: str
+
+
+Outcome = Sent | Later | Refused | Gone | Lost
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +107,19 @@ class _Unknowable(Exception):
 
 class Sender:
     """Sends rows through channels. `write` commits and does not give up; `journal` notes each call before it begins;
-    `spoken` makes the sound of what is read out."""
+    `spoken` makes the sound of what is read out, `files` brings what is attached."""
 
     def __init__(
-        self, write: Write, home: Path, phrase: Phrases, guard: Guard, journal: CallJournal, spoken: SpokenRows
+        self,
+        write: Write,
+        home: Path,
+        phrase: Phrases,
+        guard: Guard,
+        journal: CallJournal,
+        spoken: SpokenRows,
+        files: FileStore = LocalFiles(),  # noqa: B008 - without state
     ) -> None:
+        self._files = files
         self._guard = guard
         self._spoken = spoken
         self._journal = journal
@@ -129,6 +146,7 @@ class Sender:
         cut_off = row.cut_off
         try:
             row = await self._spoken.ready(row, channel.capabilities, language)
+            await self._fetched(row)
             messages = await composed(row, channel.capabilities, self._home, self._phrase, language, self._guard)
             for piece in range(len(refs), len(messages)):
                 failpoint("send.before")
@@ -143,8 +161,12 @@ class Sender:
                 if piece < len(messages) - 1:
                     await self._write(progress(tuple(refs)))
                     failpoint("send.piece")
+        except outbox_rows.RowTaken as error:
+            return Lost(str(error))
         except ChannelBusy as error:
             return Later(error.after_s, surely_not=not cut_off, reason=str(error))
+        except StorageTrouble as error:
+            return Later(UNSURE_PAUSE_S, surely_not=not cut_off, reason=str(error))
         except ChannelUnsure as error:
             return Later(UNSURE_PAUSE_S, surely_not=False, reason=str(error))
         except TimeoutError:
@@ -162,9 +184,19 @@ class Sender:
             return Later(UNSURE_PAUSE_S, surely_not=False, reason=f"{type(error).__name__} in the adapter", fault=True)
         return Sent(tuple(refs))
 
+    async def _fetched(self, row: Claimed) -> None:
+        """Have its files here: another process may have made them. Raises StorageTrouble, ChannelBusy."""
+        try:
+            for file in row.say.files:
+                await self._files.need(file.path)
+        except OSError as error:
+            raise ChannelBusy(f"a file cannot be fetched: {error}", after_s=UNSURE_PAUSE_S) from error
+
     async def _note(self, row: Claimed, piece: int) -> None:
-        """Note the call. Where there is no room for that, the database says that it may have begun."""
-        if not self._journal.note(row.id, row.attempt, piece):
+        """Note the call. Where there is no room for that, the database says that it may have begun. Raises RowTaken."""
+        if self._journal.in_rows:
+            await self._write(partial(outbox_rows.mark_called, row_id=row.id, attempt=row.attempt, piece=piece))
+        elif not self._journal.note(row.id, row.attempt, piece):
             await self._write(partial(outbox_rows.mark_unnoted, row_id=row.id))
 
     async def _piece(

@@ -25,9 +25,10 @@ from gateway.delivery.ephemeral.messages import CALL_DEADLINE_S, Shown, notes
 from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal
 from gateway.delivery.outbox.rows import Claimed, Elsewhere, InFlightRows, Settle, Taken, Waiting
-from gateway.delivery.outbox.sender import Gone, Later, Outcome, Refused, Sender, Sent
+from gateway.delivery.outbox.sender import Gone, Later, Lost, Outcome, Refused, Sender, Sent
 from gateway.delivery.pacing import retry_after
 from gateway.delivery.settings import Settings
+from gateway.storage.given_up import Buried, GivenUp, untold
 
 log = logging.getLogger("tieline.delivery")
 
@@ -57,7 +58,7 @@ class Reports(Protocol):
 class Worker:
     """`take_preview` hands over the preview that the reply to a piece of work takes the place of, if there is one;
     `remove_preview` sees to it that one goes; `settled` hears of rows as below. Once `is_closed` the channel is of no
-    use: no row is taken any more.
+    use: no row is taken any more. `buried` writes of a message that is given up, in the transaction that does that.
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class Worker:
         remove_preview: Callable[[Shown], None],
         settled: Settled,
         is_closed: Callable[[], bool] = lambda: False,
+        buried: Buried = untold,
     ) -> None:
         self._key = key
         self._conversation = ConversationId(str(key))
@@ -95,11 +97,13 @@ class Worker:
         self._remove_preview = remove_preview
         self._told = settled
         self._is_closed = is_closed
+        self._buried = buried
         self._preview: tuple[int, Shown] | None = None  # of the row it is meant for
         self._failures = (0, 0)  # row, failures in a row
         self._postponed_until = inf  # on the stopwatch; the row that is next
         self._gone_for: str | None = None  # why the place is closed, if that is news
         self.login_refused = False  # the last time that something was to be sent
+        self.lost_row = False  # another process sends here, too
 
     async def run(self, first: Taken | None = None) -> None:
         """Begin with `first`, if it was taken already."""
@@ -186,7 +190,7 @@ class Worker:
                 self._told(row, False)
                 if self._preview is not None and self._preview[0] == row.id and self._preview[1].by == "key":
                     self._astray(self._preview[1])
-                return self._settled(row, partial(outbox_rows.mark_dead, row_id=row.id, note=reason)), 0.0, False
+                return self._settled(row, partial(self._bury, self._letter(row, reason))), 0.0, False
             case Later(after_s, surely_not, reason):
                 wait = retry_after(after_s, self._failures[1])
                 log.info("sending waits %.1f s: %s", wait, reason, extra=extra)
@@ -195,12 +199,31 @@ class Worker:
                     self._postponed_until = self._clock.monotonic() + wait
                     return partial(outbox_rows.postpone, row_id=row.id, not_before=until), 0.0, False
                 return partial(outbox_rows.mark_unnoted, row_id=row.id), wait, False
+            case Lost(reason):
+                log.warning("another process sends there: %s", reason, extra=extra)
+                self.lost_row = True
+                return None, 0.0, True
             case Gone(reason, surely_not, account):
                 log.warning("nothing is sent there any more: %s", reason, extra=extra)
                 if account:
                     self.login_refused = True
                     self._reports.login_refused(self._key.channel_type, reason)
                 return partial(self._leave, row, reason, surely_not, account), 0.0, True
+
+    def _letter(self, row: Claimed, why: str) -> GivenUp:
+        return GivenUp(
+            queue="out",
+            id=row.id,
+            conversation=self._conversation,
+            inbox_id=row.inbox_id,
+            attempts=row.attempt,
+            why=why,
+            at=self._now(),
+        )
+
+    def _bury(self, letter: GivenUp, conn: Connection) -> None:
+        outbox_rows.mark_dead(conn, letter.id, letter.why)
+        self._buried(conn, letter)
 
     def _given_up(self, row: Claimed, outcome: Outcome) -> Outcome:
         """The outcome, or a refusal in place of one try too many."""

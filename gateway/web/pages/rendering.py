@@ -38,6 +38,7 @@ def environment(folder: Path) -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
+    environment.filters["coded"] = _code
     environment.filters["moment"] = _moment
     environment.filters["typed"] = _typed
     return environment

@@ -348,9 +348,14 @@ async def test_acknowledge_with_words(
             await sign_shown(discord, clock)
         assert said.interaction is not None
         interactions = given(adapter.channel(GENERAL).interactions)
-        await interactions.acknowledge(said.interaction, "noted *well*", visible=visible)
+        await interactions.acknowledge(said.interaction, "@everyone noted *well*", visible=visible)
         (message,) = discord.mine(GENERAL)
-        assert (message["content"], bool(message["flags"] & 64)) == (r"noted \*well\*", not visible)
+        assert (message["content"], bool(message["flags"] & 64)) == (r"@everyone noted \*well\*", not visible)
+        sent = [
+            body.get("data", body) for body in (call["body"] for call in discord.double.calls) if isinstance(body, dict)
+        ]
+        said_to_all = [body for body in sent if "everyone" in body.get("content", "")]
+        assert [body["allowed_mentions"] for body in said_to_all] == [{"parse": []}]
 
 
 async def test_acknowledge_without_words_takes_the_sign_away(discord: Discord, services: House) -> None:

@@ -313,7 +313,14 @@ async def test_files_come_in_with_the_token_and_a_limit(tmp_path: Path) -> None:
 @pytest.mark.requirement("G-28")
 @pytest.mark.parametrize(
     "handle",
-    ["https://drive.example.org/x", "http://files.slack.com/x", "https://slack.com.example.org/x", "ftp:x", ""],
+    [
+        "https://drive.example.org/x",
+        "http://files.slack.com/x",
+        "https://slack.com.example.org/x",
+        "https://notslack.com/x",
+        "ftp:x",
+        "",
+    ],
 )
 async def test_the_token_goes_to_slack_only(tmp_path: Path, handle: str) -> None:
     async with workspace() as world, running(world, tmp_path) as adapter:

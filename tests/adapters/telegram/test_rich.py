@@ -176,3 +176,9 @@ def test_fits(document: Document, fits: bool) -> None:
     assert rich.fits(document) is fits
     if fits:
         parse_rich({"html": rich.html(document)})
+
+
+def test_an_address_cannot_end_its_attribute() -> None:
+    url = 'https://example.org/?a="onclick&b=1'
+    (shown,) = read(parse_rich({"html": rich.html((Paragraph((Link(url, (Text("here"),)),)),))}))
+    assert shown == Paragraph((Link(url, (Text("here"),)),))

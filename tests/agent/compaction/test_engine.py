@@ -2,7 +2,7 @@
 
 import logging
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +10,7 @@ import pytest
 
 from agent.compaction.engine import Engine
 from agent.compaction.llm_stages import Job, read_summaries
-from agent.compaction.question import Question
+from agent.compaction.question import Question, WriteSummary
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.core.errors import AgentError, ContextTooLong, ProviderBusy
@@ -29,7 +29,7 @@ from agent.core.events import (
     ToolOutputsPruned,
 )
 from agent.core.ids import ConversationId, RunId
-from agent.core.messages import CompactionPart, Message, Role, TextPart, ToolResult, ToolUse, text_message
+from agent.core.messages import CompactionPart, Message, Role, SummaryPart, TextPart, ToolResult, ToolUse, text_message
 
 SUMMARY = "Goal: g\nAccomplished: a\nKey Decisions: k\nRelevant Files: r"
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -67,7 +67,12 @@ class Life:
     """A conversation with an engine; every message weighs what its text does."""
 
     def __init__(
-        self, *, level: Level = "safe", flush: Callable[[], None] | None = None, strategy: str = "reactive"
+        self,
+        *,
+        level: Level = "safe",
+        flush: Callable[[], None] | None = None,
+        strategy: str = "reactive",
+        write_summary: WriteSummary | None = None,
     ) -> None:
         self.model, self.events, self.jobs, self.flushes = Model(), list[Event](), list[Job](), 0
         self.state = CompactionState(count=weight)
@@ -87,11 +92,13 @@ class Life:
             now=lambda: NOW,
             flush=write if flush is not None else None,
             before_compact=self.note,
+            write_summary=write_summary,
         )
         self.options = Options(
             level=level,
             memory=MemorySettings(
                 prune_protect_tokens=500,
+                provider_compaction=write_summary is not None,
                 compression=CompressionSettings(pruning_strategy=strategy),  # type: ignore[arg-type]
             ),
             microcompact=MicrocompactSettings(min_pressure=0.99),
@@ -197,6 +204,25 @@ async def test_what_the_active_subgoal_owns_is_put_back_behind_the_summary() -> 
     assert life.contents[1:] == owned
 
 
+@pytest.mark.requirement("Z-39")
+async def test_a_hard_compaction_gives_up_no_result_of_the_active_subgoal() -> None:
+    """It gives up results by what is remembered worst, and no strategy is asked then; these are not the newest."""
+    life = Life(strategy="subgoal")
+    life.talk(14, 460)
+    begin = len(life.state.window)
+    for _ in range(5):
+        life.tool(500, about="hotel")
+    life.begin()
+    life.state.watch.subgoals.push_active("book the hotel", begin)
+    life.state.watch.subgoals.extend_active(len(life.state.window))
+    owned = life.contents[begin:]
+    await life.engine.before_call(life.load())
+    assert [event.stage for event in life.of(CompactComplete) if isinstance(event, CompactComplete)] == ["hard"]
+    assert life.contents[0].endswith(SUMMARY)
+    assert life.contents[1:] == owned
+    assert not any(entry.is_cleared for entry in life.state.window)
+
+
 @pytest.mark.requirement("Z-74", "Z-72")
 async def test_what_was_gained_is_logged_and_kept(caplog: pytest.LogCaptureFixture) -> None:
     life = Life()
@@ -209,6 +235,57 @@ async def test_what_was_gained_is_logged_and_kept(caplog: pytest.LogCaptureFixtu
     assert f"tokens_before={before} tokens_after={after} saved={before - after}" in caplog.text
     tally = life.state.tally
     assert (tally.last_before, tally.last_after, tally.last_at_ms) == (before, after, int(NOW.timestamp() * 1000))
+
+
+@pytest.mark.requirement("Z-72")
+@pytest.mark.parametrize(
+    ("messages", "first", "stage"),
+    [pytest.param(25, True, "high", id="at high water"), pytest.param(32, False, "digest", id="within a turn")],
+)
+async def test_every_compaction_is_the_newest_one(messages: int, first: bool, stage: str) -> None:
+    life = Life()
+    life.talk(messages, 310)
+    life.begin()
+    before = life.tokens
+    await life.engine.before_call(life.load(first=first))
+    assert [event.stage for event in life.of(CompactComplete) if isinstance(event, CompactComplete)] == [stage]
+    assert life.state.tally.last == (before, life.tokens, int(NOW.timestamp() * 1000))
+
+
+@pytest.mark.requirement("Z-74", "Z-72")
+async def test_a_hard_compaction_without_a_model_is_logged_and_kept(caplog: pytest.LogCaptureFixture) -> None:
+    life = Life()
+    life.model.failing = ProviderBusy("down")
+    life.talk(30, 310)
+    life.begin()
+    before = life.tokens
+    with caplog.at_level(logging.INFO, logger="tieline.compaction"):
+        await life.engine.before_call(life.load())
+    done = [event for event in life.of(CompactComplete) if isinstance(event, CompactComplete)]
+    assert [(event.stage, event.mechanical) for event in done] == [("hard", True)]
+    after = life.tokens
+    assert f"tokens_before={before} tokens_after={after} saved={before - after}" in caplog.text
+    assert life.state.tally.last == (before, after, int(NOW.timestamp() * 1000))
+
+
+@pytest.mark.requirement("Z-74", "Z-72", "Z-30")
+async def test_a_hard_compaction_that_gives_up_results_alone_is_logged_and_kept(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    life = Life()
+    life.options = replace(life.options, microcompact=MicrocompactSettings(min_pressure=0.99, retain_recent=6))
+    for _ in range(6):
+        life.tool(500)
+    life.talk(20, 415)
+    life.begin()
+    with caplog.at_level(logging.INFO, logger="tieline.compaction"):
+        await life.engine.before_call(life.load())
+    (done,) = [event for event in life.of(CompactComplete) if isinstance(event, CompactComplete)]
+    assert (done.stage, done.messages, life.model.asked) == ("hard", 0, [])
+    before, after = done.tokens_before, life.tokens
+    assert after < before
+    assert f"tokens_before={before} tokens_after={after} saved={before - after}" in caplog.text
+    assert life.state.tally.last == (before, after, int(NOW.timestamp() * 1000))
 
 
 @pytest.mark.requirement("W-26")
@@ -357,6 +434,49 @@ async def test_deferred_summaries_wait_for_pressure_and_then_take_their_pairs_pl
     assert not life.state.asked_this_turn
 
 
+def with_pairs(*, active: bool) -> Life:
+    """A life with ten pairs, the oldest four worth a summary, of the active subgoal or of a completed one."""
+    life = Life(strategy="subgoal")
+    life.talk(8, 450)
+    begin = len(life.state.window)
+    life.begin("go")
+    for tokens in (*(450,) * 4, *(30,) * 6):
+        life.tool(tokens)
+    subgoals = life.state.watch.subgoals
+    subgoals.push_active("book the hotel", begin)
+    subgoals.extend_active(len(life.state.window))
+    if not active:
+        subgoals.push_active("tell", len(life.state.window))
+    return life
+
+
+@pytest.mark.requirement("H-03")
+@pytest.mark.parametrize("active", [True, False])
+async def test_no_summary_is_asked_for_of_pairs_of_the_active_subgoal(active: bool) -> None:
+    life = with_pairs(active=active)
+    await life.turn()
+    await life.background()
+    assert life.model.asked, "or nothing is seen here"
+    assert life.model.purposes["pair_summary"] == (0 if active else 1)
+
+
+@pytest.mark.requirement("H-03")
+async def test_a_summary_takes_no_pairs_place_while_its_subgoal_is_active() -> None:
+    """It was made while another one was."""
+    life = with_pairs(active=True)
+    window, subgoals = life.state.window, life.state.watch.subgoals
+    for position in window.results[:4]:
+        window.defer(position, "short")
+    life.begin("go on")
+    life.talk(2, 300)
+    assert life.tokens > 0.6 * W, "or nothing is seen here"
+    await life.engine.before_call(life.load())
+    assert not life.of(SummariesApplied)
+    subgoals.push_active("tell", len(window) - 1)
+    await life.engine.before_call(life.load())
+    assert [event.pairs for event in life.of(SummariesApplied) if isinstance(event, SummariesApplied)] == [4]
+
+
 async def test_pruning_stops_at_what_was_asked_and_spares_the_newest() -> None:
     life = Life()
     life.state.window.append(text_message("user", "go"))
@@ -394,6 +514,43 @@ class TestFailure:
         life.begin()
         await life.engine.before_call(life.load())
         assert len(life.model.asked) == asked, "the breaker is open: no model is asked"
+
+    @pytest.mark.requirement("R-43")
+    async def test_failures_to_summarise_ahead_of_time_trip_the_breaker_too(self) -> None:
+        life = Life()
+        life.talk(18, 300)
+        life.model.failing = ProviderBusy("down")
+        for _ in range(3):
+            await life.turn()
+            await life.background()
+        assert life.model.purposes == {"compaction": 3}
+        assert len(life.of(AutoCompactCircuitBreakerTripped)) == 1
+        await life.turn()
+        await life.background()
+        life.talk(14, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert len(life.model.asked) == 3, "the breaker is open: no model is asked"
+        assert "[Mid-tier context collapse" in life.contents[0]
+
+    @pytest.mark.requirement("R-43")
+    @pytest.mark.parametrize("is_open", [True, False])
+    async def test_while_the_breaker_is_open_no_service_is_asked_for_its_summary(self, is_open: bool) -> None:
+        asked = []
+
+        async def write(messages: Sequence[Message]) -> SummaryPart:
+            asked.append(messages)
+            return SummaryPart(text="the service's words")
+
+        life = Life(write_summary=write)
+        life.talk(30, 310)
+        life.begin()
+        if is_open:
+            life.state.breaker = life.state.breaker.failed(1).failed(1).failed(1)
+        await life.engine.before_call(life.load())
+        assert len(asked) == (0 if is_open else 1)
+        assert ("the service's words" in life.contents[0]) is not is_open
+        assert life.model.asked == []
 
     @pytest.mark.requirement("W-29")
     async def test_a_digest_takes_the_place_of_a_summary_that_takes_too_long(self) -> None:
@@ -471,6 +628,16 @@ class TestReactive:
         assert life.of(ReactiveCompactTriggered)
         assert life.tokens < before
         assert life.contents[-1] == "and now?"
+
+    @pytest.mark.requirement("W-26")
+    async def test_who_listens_hears_of_it_while_everything_is_there(self) -> None:
+        life = Life()
+        life.talk(20, 100)
+        life.begin()
+        full = life.tokens
+        assert await life.engine.after_overflow(life.load())
+        assert life.begun == [("reactive", full)]
+        assert life.tokens < full
 
     async def test_switched_off_it_neither_compacts_nor_says_so(self) -> None:
         life = Life(level="off")

@@ -28,24 +28,30 @@ def results(*ids: str, text: str = "") -> Message:
     return Message(role="user", parts=(*parts, TextPart(text=text)) if text else parts)
 
 
+def answers_in(window: Window) -> list[str]:
+    """The calls that the results in the window answer."""
+    return [part.tool_use_id for entry in window for part in entry.message.tool_results]
+
+
 USER = text_message("user", "hi")
 
 
 @pytest.mark.requirement("Z-80")
 @pytest.mark.parametrize(
-    ("messages", "left"),
+    ("messages", "left", "answered"),
     [
-        pytest.param([USER, use("a"), results("a")], 3, id="a whole pair stays"),
-        pytest.param([USER, results("a")], 1, id="a message that held nothing else goes"),
-        pytest.param([USER, use("a"), results("a", "b")], 3, id="one of two goes"),
-        pytest.param([USER, results("a", text="and thanks")], 2, id="a person's words stay"),
-        pytest.param([use("a"), USER, results("a")], 2, id="an answer must follow at once"),
+        pytest.param([USER, use("a"), results("a")], 3, ["a"], id="a whole pair stays"),
+        pytest.param([USER, results("a")], 1, [], id="a message that held nothing else goes"),
+        pytest.param([USER, use("a"), results("a", "b")], 3, ["a"], id="one of two goes"),
+        pytest.param([USER, results("a", text="and thanks")], 2, [], id="a person's words stay"),
+        pytest.param([use("a"), USER, results("a")], 2, [], id="an answer must follow at once"),
     ],
 )
-def test_orphaned_results_are_taken_out(messages: list[Message], left: int) -> None:
+def test_orphaned_results_are_taken_out(messages: list[Message], left: int, answered: list[str]) -> None:
     window = window_of(*messages)
     mend(window, window.apply)
     assert len(window) == left
+    assert answers_in(window) == answered
     assert orphans_in(window) == []
     assert window.tokens == sum(entry.tokens for entry in window)
 
@@ -72,7 +78,7 @@ async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold(fa
     hard.begin()
     await hard.engine.before_call(hard.load())
     assert "conversation summary" in hard.contents[0] if failing is None else "collapse" in hard.contents[0]
-    assert orphans_in(hard.state.window) == []
+    assert answers_in(hard.state.window) == []
     folded = Life()
     folded.state.window.append(USER)
     folded.tool(100)
@@ -81,7 +87,20 @@ async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold(fa
     folded.begin()
     apply_summaries(folded.state)
     assert [message.role for message in folded.state.window.messages] == ["user", "assistant", "user"]
-    assert orphans_in(folded.state.window) == []
+    assert answers_in(folded.state.window) == []
+
+
+@pytest.mark.requirement("Z-78")
+async def test_they_are_looked_for_after_the_compaction_that_a_refused_request_calls_for() -> None:
+    life = Life()
+    life.talk(20, 100)
+    life.state.window.append(results("gone"))
+    life.state.window.append(text_message("assistant", "hm"))
+    life.begin()
+    assert await life.engine.after_overflow(life.load())
+    assert "conversation summary" in life.contents[0]
+    assert life.contents[-2:] == ["hm", "and now?"]
+    assert answers_in(life.state.window) == []
 
 
 @pytest.mark.requirement("Z-82")
@@ -91,22 +110,24 @@ async def test_they_are_looked_for_after_every_hard_compaction_and_every_fold(fa
         pytest.param([USER, results("a"), USER], id="an orphaned result"),
         pytest.param([USER, use("a")], id="a call that nothing answers"),
         pytest.param([USER, use("a", "b"), results("a", text="stop")], id="one of two is not answered"),
+        pytest.param([USER, use("a"), results("a", "b"), USER], id="one of two answers no call"),
+        pytest.param([USER, use("a"), results("a", "a"), USER], id="a call is answered twice"),
+        pytest.param([USER, use("a"), USER, results("a"), USER], id="an answer comes late"),
     ],
 )
 def test_the_last_guard_lets_no_orphan_out(messages: list[Message]) -> None:
     sent = sound(window_of(*messages))
     for position, message in enumerate(sent):
-        asked = {use.id for use in sent[position - 1].tool_uses} if position else set()
-        assert {part.tool_use_id for part in message.tool_results} <= asked
-        if message.tool_uses:
-            answered = {part.tool_use_id for part in sent[position + 1].tool_results}
-            assert answered == {use.id for use in message.tool_uses}
+        asked = [use.id for use in sent[position - 1].tool_uses] if position else []
+        answered = [part.tool_use_id for part in message.tool_results]
+        assert sorted(answered) == sorted(asked), "each call once, nothing else"
+    assert not sent[-1].tool_uses
 
 
 def test_calls_that_a_crash_left_open_are_answered_in_what_was_read() -> None:
     window = window_of(USER, use("a"), USER, use("b"), text_message("assistant", "well"), USER)
     assert answer(window, 5) == 6
-    assert [part.tool_use_id for entry in window for part in entry.message.tool_results] == ["a", "b"]
+    assert answers_in(window) == ["a", "b"]
     assert all(part.is_error for entry in window for part in entry.message.tool_results)
     assert orphans_in(window) == []
 

@@ -17,7 +17,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from agent.compaction.engine import Engine
 from agent.compaction.goal_watch import MOST_ACTIVE
-from agent.compaction.pairs import mend, orphans_in, repaired
+from agent.compaction.pairs import mend
 from agent.compaction.question import Question
 from agent.compaction.settings import CompressionSettings, Level, MemorySettings, MicrocompactSettings, StrategyName
 from agent.compaction.stages import Stage, order_of
@@ -37,6 +37,7 @@ from agent.core.events import (
 )
 from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, Part, Role, TextPart, ToolResult, ToolUse
+from tests.agent.compaction.test_pairs import orphans
 
 RUNS = int(os.environ.get("LADDER_RUNS", "1000"))
 RUNS_A_LIFE = 10  # on average
@@ -181,7 +182,7 @@ class Lives(RuleBasedStateMachine):
         self._say("user", ToolResult(tool_use_id="lost", content="of a call that nobody knows"))
         self._say("assistant", TextPart(text="so it goes"))
         if self._wait(self.engine.compact_now(self._load(first=True), self.options)) is not None:
-            assert orphans_in(self.state.window) == [], "orphans are stripped after every compaction"
+            assert orphans(self.state.window.messages) == [], "orphans are stripped after every compaction"
         mend(self.state.window, self.state.change)  # as right before a request
 
     @invariant()
@@ -194,8 +195,7 @@ class Lives(RuleBasedStateMachine):
 
     @invariant()
     def calls_and_results_are_in_pairs(self) -> None:
-        messages = self.state.window.messages
-        assert repaired(messages) == messages
+        assert orphans(self.state.window.messages) == []
 
     @invariant()
     def what_is_pinned_or_active_is_as_it_was_said(self) -> None:

@@ -79,6 +79,7 @@ def test_left_alone(older: list[Message], options: Options) -> None:
     assert microcompact(state, options).count == 0
 
 
+@pytest.mark.requirement("H-03")
 def test_what_belongs_to_the_active_subgoal_is_left_alone() -> None:
     class AllActive(NoTiers):
         def tier(self, position: int) -> Tier:
@@ -160,6 +161,7 @@ class TestLevelFull:
         safe = state_with(*(self.write(number) for number in range(4)))
         assert microcompact(safe, Options()).count == 0
 
+    @pytest.mark.requirement("H-03")
     def test_the_active_subgoal_keeps_every_byte(self) -> None:
         class AllActive(NoTiers):
             def tier(self, position: int) -> Tier:

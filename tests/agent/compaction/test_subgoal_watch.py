@@ -134,6 +134,16 @@ async def test_a_completed_one_makes_room_for_the_next_from_the_first_words_that
     assert steps == [("book", "completed"), ("pay", "active")]
 
 
+@pytest.mark.requirement("Z-48")
+async def test_a_completed_one_may_be_named_in_other_words() -> None:
+    watch, window = watched("a" * 250)
+    await answer(watch, window, "CURRENT: find a flight and book it\nCOMPLETED: NONE")
+    question = say(watch, window, *(f"now pay {number}" for number in range(EVERY)))
+    await answer(watch, window, "CURRENT: pay\nCOMPLETED: The flight was booked.", question)
+    steps = [(one.description, one.state) for one in watch.subgoals.subgoals]
+    assert steps == [("find a flight and book it", "completed"), ("pay", "active")]
+
+
 @pytest.mark.requirement("H-07")
 async def test_an_answer_counts_once() -> None:
     watch, window = watched("a" * 250)

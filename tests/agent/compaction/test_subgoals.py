@@ -62,7 +62,7 @@ def test_extending_tags_also_a_single_message() -> None:
         assert list(subgoals.active(size)) == list(range(size))
 
 
-@pytest.mark.requirement("Z-38", "Z-46", "H-02", "H-06")
+@pytest.mark.requirement("Z-38", "Z-40", "Z-46", "H-02", "H-06")
 def test_a_position_has_the_tier_of_its_subgoal() -> None:
     subgoals = registry(("book", 1, 3), ("pay", 3, 5))
     assert [subgoals.tier(position).value for position in range(6)] == [0.1, 0.3, 0.3, 1.0, 1.0, 0.1]

@@ -12,8 +12,10 @@ from agent.core.ids import ConversationId
 from agent.goals.driver import (
     BUSY_PAUSE_S,
     MOST_DEFERRALS,
+    Barred,
     Busy,
     Failed,
+    Found,
     Idle,
     Moved,
     Outcome,
@@ -82,6 +84,12 @@ def test_the_numbers() -> None:
         pytest.param(goal(ticks=3), None, id="an older wake-up means nothing"),
         pytest.param(replace(goal(), status="paused"), None, id="a paused goal does not wake"),
         pytest.param(None, None, id="a goal that is gone does not wake"),
+        pytest.param(
+            goal(limits=Limits(tokens=5_000_000, usd=20.0), used=Used(tokens=3_000_000, usd=6.0)),
+            Turn(),
+            id="limits of its own stand above the cap of the house",
+        ),
+        pytest.param(goal(used=Used(unpriced=3)), Turn(), id="without a limit in money prices need not be known"),
     ],
 )
 def test_a_wake_up(found: Goal | None, step: object) -> None:
@@ -96,6 +104,15 @@ def test_a_wake_up(found: Goal | None, step: object) -> None:
         pytest.param(goal(turns=50), ON, "goal_why_turns", id="its turns are used up"),
         pytest.param(goal(), GoalSettings(), "goal_why_off", id="the operator switched it off"),
         pytest.param(goal(limits=Limits(usd=1.0), used=Used(usd=1.0)), ON, "goal_why_usd", id="its money is spent"),
+        pytest.param(
+            goal(limits=Limits(tokens=100), used=Used(tokens=100)), ON, "goal_why_tokens", id="its tokens are used up"
+        ),
+        pytest.param(
+            goal(limits=Limits(usd=1.0), used=Used(unpriced=1).plus(Used(turns=1))),
+            ON,
+            "goal_why_unpriced",
+            id="a price was unknown some turns ago",
+        ),
         pytest.param(goal(used=Used(usd=5.0)), ON, "goal_why_usd", id="the house's cap in money"),
         pytest.param(goal(used=Used(tokens=2_000_000)), ON, "goal_why_tokens", id="the house's cap in tokens"),
         pytest.param(goal(limits=Limits(usd=1.0), used=Used(unpriced=1)), ON, "goal_why_unpriced", id="price unknown"),
@@ -139,6 +156,29 @@ def test_nothing_goes_on_where_something_forbids_it() -> None:
         ),
         pytest.param(goal(digest=digest_of("step", ())), WENT, ("running", Tick(0.5), None), id="one repeat is none"),
         pytest.param(goal(limits=Limits(turns=1)), WENT, ("aborted", Idle(), "goal_why_one_turn"), id="its turns"),
+        pytest.param(goal(turns=6, verified_at=2), WENT, ("verifying", Verify(), None), id="five after the last check"),
+        pytest.param(goal(broken=2), WENT, ("running", Tick(0.5), None), id="one that went well forgives failures"),
+        pytest.param(
+            goal(broken=2), Outcome(came="gave_way"), ("running", Tick(0.5), None), id="one that gave way does so too"
+        ),
+        pytest.param(
+            goal(turns=4), Outcome(came="broke"), ("running", Tick(5.0), None), id="what failed is not checked"
+        ),
+        pytest.param(
+            goal(broken=2),
+            Outcome(came="broke", why=Reason(key="context_too_long")),
+            ("failed", Idle(), "context_too_long"),
+            id="the third failure says its reason",
+        ),
+        pytest.param(
+            goal(),
+            Outcome(came="barred", why=Reason(key="budget_daily")),
+            ("aborted", Idle(), "budget_daily"),
+            id="a limit forbids its next call",
+        ),
+        pytest.param(
+            replace(goal(), status="paused"), WENT, ("running", Idle(), None), id="put down while the turn ran"
+        ),
     ],
 )
 def test_after_a_turn(before: Goal, outcome: Outcome, expected: tuple[str, object, str | None]) -> None:
@@ -175,9 +215,40 @@ def test_standing_still_ends_it(texts: list[str], turns: int | None) -> None:
     ("before", "found", "expected"),
     [
         pytest.param(goal(), Verdict(achieved=True, reason="all there"), ("achieved", Idle(), None), id="reached"),
+        pytest.param(
+            goal(), Verdict(achieved=True, suggestions="sort them too"), ("achieved", Idle(), None),
+            id="reached, whatever else it suggests",
+        ),
+        pytest.param(goal(), Verdict(achieved=True), ("achieved", Idle(), None), id="reached without a reason"),
+        pytest.param(
+            goal(failures=2, deferrals=3), Verdict(achieved=True), ("achieved", Idle(), None),
+            id="reached after checks that failed",
+        ),
+        pytest.param(goal(turns=50), Verdict(achieved=True), ("achieved", Idle(), None), id="reached at the last turn"),
+        pytest.param(
+            goal(used=Used(tokens=2_000_000)), Verdict(achieved=True), ("achieved", Idle(), None),
+            id="reached for all that the house allows",
+        ),
         pytest.param(goal(), Verdict(achieved=False), ("running", Tick(0.5), None), id="not reached: on it goes"),
+        pytest.param(
+            goal(), Verdict(achieved=False, reason="half", suggestions="go on"), ("running", Tick(0.5), None),
+            id="not reached, with a suggestion",
+        ),
+        pytest.param(
+            goal(used=Used(tokens=2_000_000)), Verdict(achieved=False), ("aborted", Idle(), "goal_why_tokens"),
+            id="not reached for all that the house allows",
+        ),
+        pytest.param(
+            goal(limits=Limits(usd=1.0), used=Used(usd=1.0)), Failed("down"), ("aborted", Idle(), "goal_why_usd"),
+            id="its money is spent on a check that failed",
+        ),
+        pytest.param(
+            goal(), Barred(Reason(key="budget_daily")), ("aborted", Idle(), "budget_daily"),
+            id="a limit forbids the check",
+        ),
         pytest.param(goal(turns=50), Verdict(achieved=False), ("aborted", Idle(), "goal_why_turns"), id="last turn"),
         pytest.param(goal(), Busy(), ("verifying", Tick(BUSY_PAUSE_S), None), id="too many calls: later"),
+        pytest.param(goal(), Busy(1.0), ("verifying", Tick(5.0), None), id="never sooner than in five seconds"),
         pytest.param(goal(), Busy(60.0), ("verifying", Tick(60.0), None), id="as late as it asks"),
         pytest.param(goal(failures=2), Busy(), ("verifying", Tick(5.0), None), id="too many calls are no failure"),
         pytest.param(goal(), Failed("down"), ("running", Tick(0.5), None), id="one failure"),
@@ -188,25 +259,77 @@ def test_standing_still_ends_it(texts: list[str], turns: int | None) -> None:
         ),
     ],
 )  # fmt: skip
-def test_after_a_check(before: Goal, found: Verdict | Busy | Failed, expected: tuple[str, object, str | None]) -> None:
+def test_after_a_check(before: Goal, found: Found, expected: tuple[str, object, str | None]) -> None:
     assert before.auto is not None
     moved = after_check(replace(before, auto=replace(before.auto, state="verifying")), found, Used(tokens=7), ON)
     assert (state(moved), moved.next, why(moved)) == expected
-    assert moved.goal.used.tokens == 7
+    assert moved.goal.used.tokens == before.used.tokens + 7
+    assert moved.ended == (moved.next == Idle())
     assert (moved.goal.status == "completed") == (expected[0] == "achieved")
 
 
-@pytest.mark.requirement("Z-124")
+@pytest.mark.requirement("Z-119")
+@pytest.mark.parametrize(
+    "before",
+    [
+        pytest.param(goal(state="running"), id="its turns have gone on"),
+        pytest.param(replace(goal(state="verifying"), status="paused"), id="it was put down meanwhile"),
+    ],
+)
+@pytest.mark.parametrize("found", [Verdict(achieved=True), Failed("down"), Busy(), Barred(Reason(key="budget_daily"))])
+def test_a_check_that_comes_too_late_costs_but_changes_nothing(before: Goal, found: Found) -> None:
+    moved = after_check(before, found, Used(tokens=7), ON)
+    assert moved == Moved(goal=replace(before, used=Used(tokens=7)), next=Idle())
+
+
+@pytest.mark.requirement("Z-123", "Z-124")
 def test_a_verdict_forgives_earlier_failures() -> None:
-    moved = after_check(goal(state="verifying", failures=2, turns=5), Verdict(achieved=False), Used(), ON)
+    before = goal(state="verifying", failures=2, deferrals=3, turns=5, verdict="nothing yet")
+    moved = after_check(before, Verdict(achieved=False, reason="two pages left"), Used(), ON)
     assert moved.goal.auto is not None
-    assert (moved.goal.auto.failures, moved.goal.auto.verified_at) == (0, 5)
+    assert (moved.goal.auto.failures, moved.goal.auto.deferrals, moved.goal.auto.verified_at) == (0, 0, 5)
+    assert moved.goal.auto.verdict == "two pages left"
+
+
+@pytest.mark.requirement("Z-124")
+def test_a_failed_check_counts_the_failures_and_the_waiting_begins_anew() -> None:
+    before = goal(state="verifying", failures=1, deferrals=3, turns=5, verdict="two pages left", verified_at=2)
+    moved = after_check(before, Failed("down"), Used(), ON)
+    assert moved.goal.auto is not None
+    assert (moved.goal.auto.failures, moved.goal.auto.deferrals, moved.goal.auto.verified_at) == (2, 0, 2)
+    assert moved.goal.auto.verdict == "two pages left", "what was said last"
+
+
+def test_its_last_words_and_its_newest_actions_are_kept() -> None:
+    before = goal(said="two pages are clean", recent=tuple(f"read {number}" for number in range(9)))
+    moved = after_turn(before, Outcome(came="gave_way", actions=("write 1", "write 2")), Used(turns=1), ON)
+    assert moved.goal.auto is not None
+    assert moved.goal.auto.said == "two pages are clean"
+    assert moved.goal.auto.recent == (*(f"read {number}" for number in range(1, 9)), "write 1", "write 2")
+
+
+@pytest.mark.requirement("Z-126")
+def test_the_same_words_after_other_actions_are_no_standing_still() -> None:
+    now = goal(verified_at=100)
+    for number in range(5):
+        moved = after_turn(now, Outcome(came="went", text="next", actions=(f"read {number}",)), Used(turns=1), ON)
+        assert (state(moved), moved.next) == ("running", Tick(0.5))
+        now = moved.goal
 
 
 def test_an_answer_lets_it_go_on() -> None:
     moved = after_person(goal(state="waiting"), Used(turns=1), ON)
     assert (state(moved), moved.next) == ("running", Tick(0.5))
     assert after_person(goal(), Used(turns=1), ON).next == Idle()  # its own wake-up is set already
+
+
+@pytest.mark.requirement("Z-119")
+def test_a_turn_of_a_person_ends_it_where_it_spends_the_rest() -> None:
+    moved = after_person(goal(state="waiting", limits=Limits(usd=1.0)), Used(turns=1, usd=1.0), ON)
+    assert (moved.ended, moved.goal.status, state(moved), why(moved)) == (True, "paused", "aborted", "goal_why_usd")
+    by_people = replace(goal(), auto=None)
+    moved = after_person(by_people, Used(tokens=2_000_000), ON)
+    assert (moved.ended, moved.goal.status) == (False, "active"), "the house's cap is for what runs by itself"
 
 
 OUTCOMES = st.builds(

@@ -32,6 +32,12 @@ DEFAULT = completion_pattern(GoalSettings().completion_phrases)
             SessionGoal(state="active", text="Please translate this contract"),
             id="another request replaces it",
         ),
+        pytest.param(
+            ACTIVE,
+            "Please translate the contract",
+            SessionGoal(state="active", text="Please translate the contract"),
+            id="another request replaces it though it shares a common word",
+        ),
         pytest.param(ACTIVE, "write a longer poem about the sea", ACTIVE, id="a like request keeps it"),
         pytest.param(OVER, "thanks", OVER, id="thanks for a reached goal is no new one"),
         pytest.param(

@@ -170,6 +170,28 @@ def test_what_an_earlier_process_spent_counts_and_is_not_warned_of_again() -> No
         take(accounts, given, 0.06)
 
 
+@pytest.mark.parametrize("both", [False, True], ids=["a new place", "a place that has spent"])
+def test_a_renamed_place_keeps_what_it_spent_and_was_allowed_also_by_calls_under_way(both: bool) -> None:
+    accounts, given = Accounts(), rules(Limit(scope="channel", usd=1))
+    old: Names = {"channel": ("telegram:-5",)}
+    new: Names = {"channel": ("telegram:-1005",)}
+    accounts.settle(take(accounts, given, 0.5, names=old), usd=0.5, tokens=10)
+    accounts.approve(given, Account("channel", "telegram:-5", "2026-11-22"), usd=2.0, tokens=0)
+    under_way = take(accounts, given, 0.25, names=old)
+    if both:
+        accounts.settle(take(accounts, given, 0.25, names=new), usd=0.25, tokens=1)
+        accounts.approve(given, Account("channel", "telegram:-1005", "2026-11-22"), usd=1.0, tokens=0)
+    accounts.rename("telegram:-5", "telegram:-1005")
+    accounts.settle(under_way, usd=0.125, tokens=5)
+    [standing] = accounts.standings(given, new, NOON)
+    assert (standing.usd, standing.spent_usd, standing.spent_tokens, standing.approvals) == (
+        (4.0, 0.875, 16, 2) if both else (3.0, 0.625, 15, 1)
+    )
+    assert {one.account.name for one in accounts.everything(given, NOON)} == {"telegram:-1005"}
+    take(accounts, given, (standing.usd or 0) - standing.spent_usd, names=new)  # nothing is held any more
+    assert accounts.next_approval(standing.account) == standing.approvals + 1
+
+
 def test_what_only_holds_others_is_no_payer() -> None:
     accounts, given = Accounts(), rules(Limit(scope="channel", usd=1))
     accounts.settle(take(accounts, given, 0.5), usd=0.5, tokens=1)

@@ -53,6 +53,7 @@ PERIODS = [
 ]
 
 
+@pytest.mark.requirement("G-110")
 @pytest.mark.parametrize("summed", [0, 120, 300])
 @pytest.mark.parametrize("periods", PERIODS)
 async def test_sums_are_those_of_the_calls(database: Database, periods: Sequence[str], summed: int) -> None:

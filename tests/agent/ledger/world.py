@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from pydantic import SecretStr
+from sqlalchemy import update
 
 from agent.core.events import Event, EventBus
 from agent.core.ids import ConversationId, CostAttribution, PersonId, random_uuid
@@ -16,6 +17,7 @@ from agent.providers.retry_policy import RetryPolicy
 from agent.providers.settings import ProviderSettings
 from agent.providers.usage import Spent
 from agent.storage.database import Database
+from agent.storage.process_tables import usage_hold
 from tests.fakes.clock import FakeClock
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.provider import ScriptedProvider
@@ -59,7 +61,9 @@ class LedgerWorld:
         )
 
     async def restart(self) -> None:
-        """As after a kill: nothing in memory is left."""
+        """As after a kill, some minutes later: nothing in memory is left."""
+        if self.database.dialect == "postgresql":
+            await self.database.write(lambda conn: conn.execute(update(usage_hold).values(alive_until=0)))
         self.ledger = self._made()
         await self.ledger.open()
 

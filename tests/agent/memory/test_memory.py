@@ -264,7 +264,7 @@ async def test_what_is_not_found_is_noted(database: Database, clock: FakeClock) 
     assert await database.write(lambda conn: prune(conn, before_s=missed[0].ts + 1)) == 2
 
 
-@pytest.mark.requirement("Z-136", "Z-142")
+@pytest.mark.requirement("Z-134", "Z-136", "Z-142")
 @pytest.mark.parametrize("error", [NoVectors("the network is gone"), TimeoutError(), OSError("no model")])
 async def test_vectors_that_fail_leave_the_words(database: Database, clock: FakeClock, error: Exception) -> None:
     room = Room(database, clock)
@@ -277,7 +277,7 @@ async def test_vectors_that_fail_leave_the_words(database: Database, clock: Fake
     assert missed[0].error.startswith(type(error).__name__)
 
 
-@pytest.mark.requirement("Z-11", "Z-137")
+@pytest.mark.requirement("Z-11", "Z-133", "Z-137")
 async def test_a_graph_that_knows_nothing_or_fails(database: Database, clock: FakeClock) -> None:
     room = Room(database, clock, vectors=False)
     found = await room.memory.recall("who is the sister of Ida", room.scope, attribution=BILL, limit=5)

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.files.store import LocalFiles
 from agent.core.messages import FilePart, Message
 from agent.providers.encoding import NEWEST, TEXT_LIMIT, load, wanted
 
@@ -30,13 +31,13 @@ async def test_only_files_in_the_data_directory_within_the_limit(tmp_path: Path)
     (home / "dir.png").mkdir()
     names = ("a.png", "big.png", "link.png", "../secret.png", "gone.png", "dir.png", str(tmp_path / "secret.png"))
     parts = [part(name) for name in names] + [part("long.txt", "text/plain")]
-    assert await load(home, parts, 5) == {parts[0]: b"12345"}
-    assert parts[-1] not in await load(home, parts, TEXT_LIMIT * 2)
+    assert await load(home, parts, 5, LocalFiles()) == {parts[0]: b"12345"}
+    assert parts[-1] not in await load(home, parts, TEXT_LIMIT * 2, LocalFiles())
 
 
 @pytest.mark.parametrize("home", ["relative", "."])
 async def test_nothing_wanted_is_nothing_read(home: str) -> None:
-    assert await load(Path(home), [], 5) == {}
+    assert await load(Path(home), [], 5, LocalFiles()) == {}
 
 
 async def test_a_link_put_in_the_place_of_a_picture_leads_nowhere(tmp_path: Path) -> None:
@@ -47,4 +48,4 @@ async def test_a_link_put_in_the_place_of_a_picture_leads_nowhere(tmp_path: Path
     (pictures / "one.png").symlink_to(tmp_path / "files" / "other.png")
     (tmp_path / "workspaces" / "b").symlink_to(tmp_path / "files")
     linked = [part("workspaces/a/from-tools/one.png"), part("workspaces/b/other.png")]
-    assert await load(tmp_path, linked, 1_000) == {}
+    assert await load(tmp_path, linked, 1_000, LocalFiles()) == {}

@@ -65,6 +65,8 @@ from agent.providers.failures import LONGEST, Answer, classify, clean, read_erro
             "larger",
         ),
         (Answer(status=400, code="content_filter"), RequestFiltered, "content filter"),
+        (Answer(status=403, message="Content violates usage guidelines. Team: t"), RequestFiltered, "content filter"),
+        (Answer(status=400, message="Content Exists Risk"), RequestFiltered, "content filter"),
         (Answer(status=400, code="tool_use_failed"), ProviderBusy, "could not read"),
         (Answer(status=400, message="messages: first message must be of role user"), RequestInvalid, "400"),
         (Answer(status=422, message="messages.3: no"), RequestInvalid, "422"),

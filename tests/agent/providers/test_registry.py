@@ -79,6 +79,16 @@ async def test_an_override_counts_from_the_next_call_on(adapter_context: Provide
     assert slot.current().name == "First"
 
 
+@pytest.mark.requirement("Z-02")
+def test_another_provider_comes_with_its_own_model(adapter_context: ProviderDeps) -> None:
+    slot = ProviderSlot(pool(adapter_context, demo("a", model="one"), demo("b", model="two")))
+    slot.use_model("other")
+    assert slot.override("b") == Choice(provider="b", source="user")
+    assert (slot.current().name, slot.current().model) == ("b", "two"), "the model of the one before stays there"
+    slot.override("a")
+    assert slot.current().model == "one"
+
+
 def test_a_failed_override_changes_nothing(adapter_context: ProviderDeps) -> None:
     slot = ProviderSlot(pool(adapter_context))
     slot.override("second", "admin")

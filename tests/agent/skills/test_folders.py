@@ -48,7 +48,7 @@ def write(root: Path, name: str, text: str) -> Path:
 
 def test_the_operators_own_comes_before_the_shipped_and_the_drafted_one(tmp_path: Path) -> None:
     shipped, own = tmp_path / "shipped", tmp_path / "home" / "skills"
-    for root, names in ((shipped, "ab"), (own, "bc"), (own / "auto", "abcd")):
+    for root, names in ((shipped, "ab"), (own, "bc"), (own / "imported", "abce"), (own / "auto", "abcde")):
         for name in names:
             write(root, name, f"From {root.name}.")
     found = load(roots_of(tmp_path / "home", (shipped, tmp_path / "none")))
@@ -57,6 +57,7 @@ def test_the_operators_own_comes_before_the_shipped_and_the_drafted_one(tmp_path
         "b": "operator",
         "c": "operator",
         "d": "auto",
+        "e": "imported",
     }
 
 
@@ -193,6 +194,8 @@ async def test_switched_off_nobody_looks(sqlite_database: Database, tmp_path: Pa
 
 async def test_a_database_in_trouble_leaves_the_catalogue_as_it_was(tmp_path: Path) -> None:
     class Broken:
+        dialect = "sqlite"
+
         async def read(self, work: object) -> object:
             raise AgentError("gone")
 

@@ -75,7 +75,7 @@ def test_the_shipped_ones_look_harmless() -> None:
 PLAIN, MORE = skill(), skill(front="tools: [shell]")
 
 
-@pytest.mark.requirement("G-26")
+@pytest.mark.requirement("G-26", "G-160")
 @pytest.mark.parametrize(
     ("now", "before", "standing"),
     [
@@ -94,6 +94,14 @@ PLAIN, MORE = skill(), skill(front="tools: [shell]")
         pytest.param(skill(origin="auto"), None, "quarantined", id="drafted"),
         pytest.param(skill(origin="auto"), trust("seen", skill(origin="auto")), "quarantined", id="only seen"),
         pytest.param(skill(origin="auto"), trust("approved", skill(origin="auto")), "ready", id="drafted and approved"),
+        pytest.param(skill(origin="imported"), None, "quarantined", id="imported"),
+        pytest.param(skill(origin="imported"), trust("seen", skill(origin="imported")), "quarantined", id="seen"),
+        pytest.param(
+            skill(origin="imported"), trust("approved", skill(origin="imported")), "ready", id="imported and approved"
+        ),
+        pytest.param(
+            skill("Other.", "imported"), trust("approved", skill(origin="imported")), "quarantined", id="then changed"
+        ),
         pytest.param(skill("Other.", "auto"), trust("approved", skill(origin="auto")), "quarantined", id="redrafted"),
         pytest.param(PLAIN, trust("revoked", PLAIN), "revoked", id="taken back"),
     ],

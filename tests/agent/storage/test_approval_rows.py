@@ -10,6 +10,9 @@ from agent.storage import approval_rows, audit_rows
 from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
 from agent.storage.database import Database
+from agent.tools.approvals import NOBODY_SPECIAL, Approvals
+from agent.tools.settings import ApprovalSettings
+from tests.fakes.clock import FakeClock
 
 HERE, THERE = ConversationId("telegram:1"), ConversationId("telegram:2")
 ONE = Approval(
@@ -121,3 +124,23 @@ async def test_lists_of_all_conversations_come_by_pages(database: Database) -> N
     assert await database.read(lambda conn: approval_rows.all_rules(conn, most=1, skip=1)) == (oldest,)
     assert await database.read(lambda conn: approval_rows.find_rule(conn, newest.id)) == newest
     assert await database.read(lambda conn: approval_rows.find_rule(conn, 99)) is None
+
+
+@pytest.mark.requirement("G-163")
+async def test_what_another_process_asked_or_answered_is_seen_at_the_next_look(
+    database: Database, clock: FakeClock
+) -> None:
+    here = Approvals(database, clock, ApprovalSettings)
+    await database.write(lambda conn: approval_rows.ask(conn, ONE))
+    question = replace(ONE, id="q", call_id="d", choices=("red", "blue"))
+    await database.write(lambda conn: approval_rows.ask(conn, question))
+    asker = PersonId("telegram:1")
+    assert here.asks(HERE, asker, "blue") is None
+    await here.look_again()
+    assert here.asks(HERE, asker, "blue") == ("q", 1)
+    assert here.ruled(HERE, asker, "yes", NOBODY_SPECIAL) == ("a", True)
+    for id in ("a", "q"):
+        await database.write(lambda conn, id=id: approval_rows.decide(conn, id, "rejected", at=15))  # type: ignore[misc]
+    await here.look_again()
+    assert here.asks(HERE, asker, "blue") is None, "else these words would be taken for an answer"
+    assert here.ruled(HERE, asker, "yes", NOBODY_SPECIAL) is None

@@ -3,6 +3,8 @@
 from functools import partial
 
 import pytest
+from sqlalchemy import create_engine, make_url, text
+from sqlalchemy.exc import OperationalError
 
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
@@ -90,3 +92,18 @@ async def test_a_place_can_be_gone_and_back(database: Database) -> None:
 async def test_a_conversation_that_is_not_known_is_fenced(database: Database) -> None:
     with pytest.raises(Fenced):
         await database.write(partial(check_epoch, conversation=CHAT, epoch=0))
+
+
+async def test_who_admits_keeps_others_from_admitting_there(postgres_url: str) -> None:
+    """Else ids would not follow the order of arrival: the later transaction could commit first."""
+    engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
+    with engine.begin() as first:
+        rows.ensure(first, CHAT, 1)
+    with engine.begin() as first, engine.connect() as second:
+        rows.lock_row(first, CHAT)
+        second.execute(text("set lock_timeout = '100ms'"))
+        with pytest.raises(OperationalError, match="lock timeout"):
+            rows.lock_row(second, CHAT)
+        second.rollback()
+        rows.lock_row(second, ConversationId("telegram:2"))
+    engine.dispose()

@@ -60,7 +60,7 @@ async def test_an_open_postgresql_database_is_refused_to_others_until_it_is_clos
     postgres_url: str, tmp_path: Path
 ) -> None:
     first = await open_database(postgres_url, tmp_path)
-    with pytest.raises(DatabaseHeld, match=r"in use by tieline .* \(server process \d+\); stop that one first"):
+    with pytest.raises(DatabaseHeld, match=r"in use by tieline-\w+ \(server process \d+\); stop that one first"):
         await open_database(postgres_url, tmp_path)
     await first.aclose()
     again = await open_database(postgres_url, tmp_path)

@@ -112,6 +112,7 @@ def test_nothing_inside_closes_the_frame(text: str) -> None:
     inside = whole.removeprefix('<untrusted source="web_fetch">\n').removesuffix("\n</untrusted>")
     assert whole.count("</untrusted>") == 1
     assert inside == defused(text)
+    assert "&lt;" in inside, "what looks like a tag of ours is none any more"
     assert harmless(inside) == inside
     assert defused(inside) == inside
 

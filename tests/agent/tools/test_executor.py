@@ -1,5 +1,6 @@
 """One call: scope, arguments, time limit, retries, and an outcome the model can read (B-31, B-34, Z-34)."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,15 @@ LIMITS = Limits(timeouts={"exec": 600.0, "mcp": 120.0, "info": 5.0, "edit": 30.0
 
 
 async def run(
-    tool: Tool, *, limits: Limits = LIMITS, allowed: set[str] | None = None, home: Path = Path("absent"), **use: Any
+    tool: Tool,
+    *,
+    limits: Limits = LIMITS,
+    allowed: set[str] | None = None,
+    home: Path = Path("absent"),
+    redact: Callable[[str], str] = str,
+    **use: Any,
 ) -> Outcome:
-    executor = Executor(Toolbox([tool]), SystemClock(), Outputs(home))
+    executor = Executor(Toolbox([tool]), SystemClock(), Outputs(home), redact)
     call = ToolUse(**{"id": "c", "name": tool.spec.name, "input": {"text": "hello"}} | use)
     scope = frozenset({tool.spec.name} if allowed is None else allowed)
     return await executor.run(call, CONTEXT, allowed=scope, limits=limits)
@@ -123,6 +130,17 @@ def test_a_model_sees_the_same_list_from_turn_to_turn() -> None:
     schema = toolbox.schema(frozenset({"zebra", "apple"}))
     assert [spec.name for spec in schema.specs] == ["apple", "zebra"]
     assert toolbox.schema(frozenset({"apple", "zebra"})) is schema
+
+
+async def test_neither_a_result_nor_an_error_tells_a_secret() -> None:
+    def redact(text: str) -> str:
+        return text.replace("top-secret", "[redacted]")
+
+    outcome = await run(FakeTool(errors=[ToolError("no such key: top-secret")]), redact=redact)
+    assert outcome.content == "no such key: [redacted]"
+    told = await run(FakeTool(), redact=redact, input={"text": "top-secret"})
+    assert "top-secret" not in told.content
+    assert "[redacted]" in told.content
 
 
 async def test_an_error_is_cut_as_a_result_is(tmp_path: Path) -> None:

@@ -67,7 +67,9 @@ async def test_a_text_is_found_with_what_stands_around_it(tmp_path: Path) -> Non
 async def test_another_conversation_cannot_read_it(tmp_path: Path) -> None:
     outputs = Outputs(tmp_path)
     name = await outputs.keep(HERE, LONG)
-    for wanted in (name, f"../telegram%3A1/{name}"):
+    await outputs.keep(THERE, LONG + "of their own")
+    (tmp_path / "notes.txt").write_text("of the gateway", "utf-8")
+    for wanted in (name, f"../telegram%3A1/{name}", "../../notes"):
         with pytest.raises(ToolError, match="there is no output"):
             await outputs.read_output.run({"output": wanted}, context(THERE))
 

@@ -12,6 +12,7 @@ from agent.tools.rights import (
     TOUCHES,
     approving_roles,
     default_for,
+    granted_ruling,
     held,
     matched,
     may_approve,
@@ -76,6 +77,21 @@ def test_a_role_takes_the_denial_of_a_rank_away_and_no_question() -> None:
     assert tool_ruling(spec_of(), "guest").gate == "deny"
     assert tool_ruling(spec_of(), "guest", (OPS,)).gate == "ask"
     assert tool_ruling(spec_of(), "member", (NO_SHELL,)).gate == "deny"
+
+
+@pytest.mark.requirement("G-134")
+@pytest.mark.parametrize("touches", TOUCHES)
+@pytest.mark.parametrize("effects", ALL_EFFECTS)
+def test_a_turn_for_which_nobody_has_spoken_looks_within_its_chat_alone(
+    touches: Touches, effects: frozenset[Effect]
+) -> None:
+    spec = spec_of("shell", touches, effects)
+    looks = not effects and touches != "outside"
+    assert granted_ruling(spec, ()).gate == ("allow" if looks else "deny")
+    assert granted_ruling(spec, ("web_*",)).gate == ("allow" if looks else "deny")
+    assert granted_ruling(spec, ("sh*",)).gate == ("ask" if effects else "allow")
+    assert granted_ruling(spec, ("sh*",), denied=("shell",)).gate == "deny"
+    assert granted_ruling(spec, ("sh*",), only=(("web_*",),)).gate == "deny"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from agent.storage.database import Database
 from agent.tools.output_files import Outputs
 from agent.tools.taco import SYSTEM, compressed, is_eligible
 from tests.agent.world import KEY, World
-from tests.fakes.provider import Script, ScriptedProvider, calls, fails, says, thinks
+from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, fails, says, thinks
 from tests.fakes.tools import FakeTool, named
 from tests.scenarios.tools.test_tool_turns import results
 
@@ -78,6 +78,18 @@ async def test_the_shorter_output_takes_the_place_of_the_raw_one_which_is_kept(
     assert event.raw_output in result.content, "the model is told where the rest is"
     assert await Outputs(tmp_path).read(KEY, event.raw_output) == OUTPUT
     assert [result] == [part for one in await world.transcript() for part in one.message.tool_results], "stored so"
+
+
+@pytest.mark.requirement("Z-98")
+async def test_each_long_output_of_a_turn_is_shortened(sqlite_database: Database, tmp_path: Path) -> None:
+    both = calls_all([("shell", {"text": OUTPUT}, "call_1"), ("shell", {"text": f"{OUTPUT}\nmore"}, "call_2")])
+    world, provider = world_with(sqlite_database, tmp_path, both, answer=says(SHORT))
+    provider.scripts.insert(1, calls("shell", {"text": f"{OUTPUT}\neven more"}, id="call_3"))
+    assert await world.say("run them") == ["Done."]
+    asked = [results(request) for request in provider.requests[1:]]
+    assert [len(each) for each in asked] == [2, 3]
+    assert all(result.content.startswith(SHORT) for each in asked for result in each)
+    assert len(provider.asides) == 3
 
 
 @pytest.mark.requirement("Z-106")

@@ -13,20 +13,24 @@ from typing import Any
 
 import anyio
 import pytest
+from sqlalchemy import Connection
+from sqlalchemy import text as sql
 
 from agent.core.ids import ConversationId
 from agent.storage import inbox_rows, migrate
 from agent.storage.connect import State, revision
+from agent.storage.copies.inspection import look, read
 from agent.storage.database import Database
 from agent.storage.errors import BackupRefused, DatabaseUnusable
-from agent.storage.inspection import look, read
-from gateway.backup.archive import MAGIC, MANIFEST, is_archive
+from agent.storage.files.stored_files import StoredFiles
+from gateway.backup.archive import MAGIC, MANIFEST, RECEIVED, is_archive
 from gateway.backup.request import ENCRYPTED, Archived, Wanted, archive
 from gateway.backup.restore import Place, RestoredArchive, restore_archive, verify
 from gateway.storage import inbox_entries, settings_rows
 from gateway.storage.repair import SCHEMA, open_database
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.agents import admit
+from tests.fakes.clock import FakeClock
 from tests.fakes.databases import PostgresServer, no_copy
 
 pytestmark = pytest.mark.requirement("G-36")
@@ -176,6 +180,63 @@ async def test_postgresql_comes_back_into_an_empty_database(
         await holds_the_messages(empty, tmp_path / "new")
 
 
+@pytest.mark.requirement("G-147")
+async def test_files_in_postgresql_are_in_the_archive_once(
+    home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    database = await open_database(postgres_url, tmp_path)
+    stored = StoredFiles(database, home, FakeClock())
+    (home / "web/chat/web/ann/files").mkdir(parents=True)
+    (home / "web/chat/web/ann/files/ab12").write_text("a picture")
+    await stored.begin()
+    await make(database, home, tmp_path / "early.tar")
+    await stored.adopt()
+    await make(database, home, tmp_path / "all.tar")
+    await make(database, home, tmp_path / "without.tar", files=False)
+    await database.aclose()
+    early, held, without = (verify(tmp_path / f"{name}.tar", None) for name in ("early", "all", "without"))
+    inside = {member.name.removeprefix("home/") for member in held.members if member.name.startswith("home/")}
+    assert {name for name in inside if name.startswith(RECEIVED)} == {"web/chat/one.jsonl"}
+    assert "home/files/telegram_1/0-photo.png" in {member.name for member in early.members}, "it was not stored yet"
+    assert {table.name: table.rows for table in held.tables}["file"] == 5, "an export too, which goes after a day"
+    assert not {"file", "file_content", "file_part"} & {table.name for table in without.tables}
+    with postgres_server.database(empty=True) as empty:
+        put_back(tmp_path / "all.tar", tmp_path / "new", url=empty)
+        there = await open_database(empty, tmp_path / "new")
+        new = StoredFiles(there, tmp_path / "new", FakeClock())
+        await new.begin()
+        await new.need("files/telegram_1/0-photo.png")
+        await new.need("web/chat/web/ann/files/ab12")
+        await new.pull("workspaces/telegram_1")
+        await there.aclose()
+    photo = tmp_path / "new/files/telegram_1/0-photo.png"
+    assert (photo.read_text(), photo.stat().st_mtime) == ("a photo", 1_700_000_000)
+    assert (tmp_path / "new/web/chat/web/ann/files/ab12").read_text() == "a picture"
+    assert os.access(tmp_path / "new/workspaces/telegram_1/deep/er/run.sh", os.X_OK)
+
+
+async def test_files_that_an_archive_brings_are_stored_with_the_next_start(
+    home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """It was made before they were in the database."""
+    file = await archived(postgres_url, home, tmp_path)
+    new = tmp_path / "new"
+    new.mkdir()
+    (new / "files-stored").write_text("another")
+    with postgres_server.database(empty=True) as empty:
+        put_back(file, new, url=empty)
+        there = await open_database(empty, new)
+        stored = StoredFiles(there, new, FakeClock())
+        await stored.begin()
+        await stored.need("files/telegram_1/0-photo.png")
+        assert (new / "files/telegram_1/0-photo.png").exists(), "it waits to be stored"
+        await stored.adopt()
+        other = StoredFiles(there, tmp_path / "other", FakeClock())
+        await other.need("files/telegram_1/0-photo.png")
+        await there.aclose()
+    assert (tmp_path / "other/files/telegram_1/0-photo.png").read_text() == "a photo"
+
+
 async def test_postgresql_of_an_older_version_is_filled_as_it_was_and_migrated_by_the_start(
     home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:
@@ -192,6 +253,39 @@ async def test_postgresql_of_an_older_version_is_filled_as_it_was_and_migrated_b
         await holds_the_messages(empty, tmp_path / "new")
         chosen = read(empty, tmp_path, partial(settings_rows.get, conversation=CHAT, key="provider"))
         assert chosen == "b", "what was chosen is a setting now"
+
+
+@pytest.mark.parametrize("older", [False, True], ids=["made now", "made before that column counted"])
+async def test_a_sequence_of_a_column_of_another_name_goes_on_too(
+    older: bool, home: Path, postgres_url: str, postgres_server: PostgresServer, tmp_path: Path
+) -> None:
+    """Else the memory's index of a new session would be given a number that an old one has."""
+    session = "INSERT INTO memory_session (session, audience, first, last) VALUES (:session, 'a', 1, 1) RETURNING no"
+
+    def add(conn: Connection, session_id: str) -> int:
+        return int(conn.execute(sql(session), {"session": session_id}).scalar_one())
+
+    database = await open_database(postgres_url, tmp_path)
+    numbers = [await database.write(partial(add, session_id=name)) for name in ("s1", "s2")]
+    await make(database, home, tmp_path / "all.tar")
+    await database.aclose()
+    if older:
+        rewritten(tmp_path / "all.tar", without_numbers)
+    with postgres_server.database(empty=True) as empty:
+        put_back(tmp_path / "all.tar", tmp_path / "new", url=empty)
+        database = await open_database(empty, tmp_path / "new")
+        assert await database.write(partial(add, session_id="s3")) == max(numbers) + 1
+        await database.aclose()
+
+
+def without_numbers(header: tarfile.TarInfo, data: bytes) -> tuple[tarfile.TarInfo, bytes]:
+    """The list tells no number of any table."""
+    if header.name != MANIFEST:
+        return header, data
+    manifest = json.loads(data)
+    for table in manifest["tables"]:
+        table["last"] = None
+    return header, json.dumps(manifest).encode()
 
 
 async def test_a_table_that_does_not_fit_leaves_postgresql_empty(

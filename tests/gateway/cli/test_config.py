@@ -107,7 +107,14 @@ def test_show_is_json_with_every_value_in_force(tieline: Tieline, secret_home: P
     assert shown["web"]["port"] == 9191, "the environment counts"
     assert shown["queue"]["max_depth"] == 10, "a default is shown too"
     assert shown["database"]["url"] == "postgresql://ann:[redacted]@localhost/x"
-    assert [channel["type"] for channel in shown["channels"]] == ["telegram", "slack", "discord", "web", "console"]
+    assert [channel["type"] for channel in shown["channels"]] == [
+        "telegram",
+        "slack",
+        "discord",
+        "web",
+        "console",
+        "api",
+    ]
     assert set(tomllib.loads(SHIPPED.read_text())) <= set(shown)
 
 

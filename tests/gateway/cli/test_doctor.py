@@ -116,7 +116,11 @@ async def test_a_sandbox_that_is_not_there_and_one_that_does_not_work_are_told_a
     ("tells", "line"),
     [
         ("", "window of a: 128,000 tokens (assumed: nobody tells it)"),
-        ("vllm", "window of a: 8,192 tokens (told by its server, /v1/models max_model_len); " + LITTLE),
+        pytest.param(
+            "vllm",
+            "window of a: 8,192 tokens (told by its server, /v1/models max_model_len); " + LITTLE,
+            marks=pytest.mark.slow,
+        ),
         ("llamacpp", "window of a: 8,192 tokens (told by its server, /props n_ctx); " + LITTLE),
     ],
 )  # fmt: skip
@@ -169,7 +173,7 @@ async def test_a_platform_that_does_not_answer_is_a_finding(doubles: Doubles, ho
     assert any(line.startswith("telegram") for line in found["✗"])
 
 
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
+@pytest.mark.parametrize("kind", ["openai", pytest.param("anthropic", marks=pytest.mark.slow)])
 async def test_a_key_that_a_model_refuses_and_an_address_that_is_dead_are_errors(
     doubles: Doubles, home: Path, kind: str
 ) -> None:

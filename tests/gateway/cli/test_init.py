@@ -57,7 +57,7 @@ def test_it_writes_what_the_gateway_loads(tmp_path: Path) -> None:
     assert (provider.name, provider.type, provider.model) == ("main", "openai", "my-model")
     assert provider.base_url == "http://127.0.0.1:9/v1"
     assert set(SECRETS) <= settings.secrets
-    assert [channel.type for channel in settings.channels] == ["telegram", "slack", "web", "console"]
+    assert [channel.type for channel in settings.channels] == ["telegram", "slack", "web", "console", "api"]
     assert settings.memory.compression.pruning_strategy == "subgoal"
     assert "4 subgoal " in ran.stdout
     assert "5 subgoal_mig " in ran.stdout
@@ -124,7 +124,7 @@ def test_a_platform_whose_token_is_not_at_hand_is_left_out_and_nothing_else_is_l
     assert ran.exit_code == 0, ran.output
     assert "Telegram is left out" in ran.output
     settings = load(environ={"TIELINE_HOME": str(home)})
-    assert [channel.type for channel in settings.channels] == ["web", "console"]
+    assert [channel.type for channel in settings.channels] == ["web", "console", "api"]
     assert [path.name for path in (home / "secrets").iterdir()] == ["llm-main"]
 
 

@@ -151,6 +151,15 @@ async def test_help_names_nothing_that_is_switched_off(world_of: Callable[..., W
         assert not published & {"graph", "focus", "sidequest", "remind", "exit"}
 
 
+@pytest.mark.requirement("Z-94")
+async def test_goals_that_are_switched_off_are_offered_nowhere(world_of: Callable[..., World]) -> None:
+    for config, offered in (("", {"goal", "done"}), ("[agent.goal]\nenabled = false\n", set())):
+        async with world_of(config=config).process() as world:
+            published = {command.name for command in world.accounts["telegram"].published}
+            assert published & {"goal", "done"} == offered
+            assert set(re.findall(r"/(goal|done)\b", await world.asks("/help all"))) == offered
+
+
 @pytest.mark.parametrize(("platform", "typed"), [("discord", "/bo clear-queue"), ("telegram", "/clear_queue")])
 async def test_commands_are_named_as_they_are_typed_there(
     world_of: Callable[..., World], platform: str, typed: str

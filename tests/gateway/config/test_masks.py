@@ -1,15 +1,27 @@
 """Marks in place of secrets in the configuration file: what is masked, what comes back, which line a mistake is of."""
 
+import re
 import tomllib
+from dataclasses import replace
 
 import pytest
 
-from gateway.config.masks import Masked, Masking, SecretKeys, restored, still_there, with_ends_of, with_lines
+from gateway.config.masks import (
+    Masked,
+    Masking,
+    SecretKeys,
+    restored,
+    secret_arguments,
+    still_there,
+    with_ends_of,
+    with_lines,
+)
 
 MASKING = Masking(
     keys=SecretKeys(single=frozenset({"token", "api_key"}), several=frozenset({"env", "api_keys"})),
     mark=lambda line: f"(secret {len(line):08x})",
     redact=lambda text: text.replace("sk-shape", "[redacted]"),
+    names=frozenset({"queue", "mode", "token"}),
 )
 
 
@@ -35,12 +47,56 @@ def masked(text: str, *values: str) -> Masked:
         pytest.param('# [mcp.servers.env]\n# KEY = "hush"', "hush", id="in a table in a comment"),
         pytest.param('[mcp.servers.env.more]\nKEY = "hush"', "hush", id="in a table of a table"),
         pytest.param('args = ["--key=sk-shape"]', "sk-shape", id="by its shape"),
+        pytest.param('Token = "hush"', "hush", id="in another case"),
+        pytest.param('API-Keys = [\n  "hush",\n]', "hush", id="with dashes"),
+        pytest.param('[mcp.servers.ENV]\nKEY = "hush"', "hush", id="in a table in another case"),
+        pytest.param('token = """\nfirst\nhush"""', "hush", id="in lines with the end on the last of them"),
+        pytest.param('a = { token = """\nx""", api_key = "hush" }', "hush", id="behind the end of several lines"),
     ],
 )
 def test_what_is_masked(text: str, secret: str) -> None:
     found = masked(text)
     assert secret not in found.text
     assert restored(found.text, found) == (text, [])
+
+
+def test_lines_with_the_end_on_the_last_of_them_stay_toml() -> None:
+    found = masked('token = """\nfirst\nhush"""\nother = 1')
+    assert tomllib.loads(found.text)["other"] == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        pytest.param("[queue\nmode = 1", '[queue\nmode = "(secret 00000008)"', id="tables and keys"),
+        pytest.param("token =\nhush", 'token = "(secret 00000007)"\n(secret 00000004)', id="a value on the next line"),
+        pytest.param('Token = "hush"', "(secret 0000000e)", id="a key that no configuration has"),
+        pytest.param('token = """\naHVz==\n"""', 'token = "(secret 0000000b)"\n(secret 00000006)\n(secret 00000003)',
+                     id="a line of a secret that may be a key"),
+        pytest.param("[hush]", "(secret 00000006)", id="a table that no configuration has"),
+        pytest.param("# hush\n\n", "(secret 00000006)\n\n", id="comments"),
+    ],
+)  # fmt: skip
+def test_of_a_file_that_is_no_toml_the_structure_alone_is_shown(text: str, shown: str) -> None:
+    found = MASKING.structure(text)
+    assert found.text == shown
+    assert restored(found.text, found) == (text, [])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "secrets"),
+    [
+        (["--token", "hush", "--verbose"], ["hush"]),
+        (["--api-key=hush"], ["hush"]),
+        (["API_TOKEN=hush"], ["hush"]),
+        (["--header", "Authorization: Bearer hush"], ["Bearer hush"]),
+        (["run", "a8f5f167f44f4964e6c998dee827110c"], ["a8f5f167f44f4964e6c998dee827110c"]),
+        (["-y", "@modelcontextprotocol/server-filesystem", "/srv/files/2026"], []),
+        (["--local-timezone", "Europe/Berlin", "--token", "--verbose"], []),
+    ],
+)
+def test_arguments_that_are_secrets(arguments: list[str], secrets: list[str]) -> None:
+    assert list(secret_arguments(arguments)) == secrets
 
 
 @pytest.mark.parametrize(
@@ -64,6 +120,20 @@ def test_a_value_is_found_wherever_it_stands() -> None:
     assert "long-secret" not in found.lines[1]
     assert found.lines[2].startswith('other = "(secret')
     assert found.lines[3] == "abc = 1", "a short one only in quotes"
+
+
+def test_a_mark_is_whole_where_the_line_has_the_shape_of_a_secret_too() -> None:
+    masking = replace(MASKING, redact=lambda text: re.sub(r"(token = \")[^\s\"]{6,}", r"\1[redacted]", text))
+    assert masking.masked('token = "a-secret"', ()).lines == ['token = "(secret 00000012)"']
+
+
+def test_a_key_that_holds_a_secret_elsewhere_is_shown_in_its_own_table() -> None:
+    masking = replace(MASKING, keys=replace(MASKING.keys, plain_in={"token": frozenset({"mcp.servers"})}))
+    shown = '[[mcp.servers]]\ntoken = "an address"\nx = { token = "b", api_key = "(secret 00000028)" }'
+    assert masking.masked(shown.replace("(secret 00000028)", "hush"), ()).text.partition("\nx")[0] in shown
+    assert "hush" not in masking.masked(shown.replace("(secret 00000028)", "hush"), ()).text
+    for other in ('[[channels]]\ntoken = "hush"', 'token = "hush"', '[mcp.servers.token]\ntoken = "hush"'):
+        assert "hush" not in masking.masked(other, ()).text
 
 
 def test_a_line_that_says_mark_itself_stays() -> None:

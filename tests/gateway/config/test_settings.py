@@ -50,7 +50,7 @@ def test_the_shipped_file_names_every_setting_with_its_default(tmp_path: Path) -
         section, default = shipped.get(name, {}), getattr(defaults, name)
         if name == "llm":
             continue
-        if name in ("hooks", "people", "places", "roles"):
+        if name in ("events", "hooks", "people", "places", "roles", "webhooks"):
             assert f"# [[{name}]]" in text
             continue
         names_every_key(name, section, default, text)
@@ -105,9 +105,11 @@ def test_every_key_in_a_commented_example_exists(tmp_path: Path) -> None:
     environ = {name: f"{index}1:abcdef" for index, name in enumerate(re.findall(r"env:(\w+)", example))}
     environ |= {"SLACK_BOT_TOKEN": "xoxb-1", "SLACK_APP_TOKEN": "xapp-1", "TELEGRAM_SECRET": "s3cret"}
     environ |= {"ALERT_WEBHOOK": "https://example.org/hook", "ALERT_SECRET": "a secret of sixteen"}
+    environ |= {"EVENT_SECRET": "a secret of sixteen"}
+    environ |= {"GITHUB_SECRET": "a secret of sixteen", "GITHUB_FORMER": "a former secret of more"}
     example = example.replace('mode = "polling" ', 'mode = "webhook" ')
     settings = reading(tomllib.loads(example), tmp_path, **environ)
-    assert [channel.type for channel in settings.channels] == ["telegram", "discord", "slack", "web", "console"]
+    assert [channel.type for channel in settings.channels] == ["telegram", "discord", "slack", "web", "console", "api"]
 
 
 @pytest.mark.requirement("G-29")
@@ -313,6 +315,21 @@ def test_the_numbers_of_the_specification_are_the_defaults(tmp_path: Path) -> No
 def test_an_ordinary_tool_has_thirty_seconds(tmp_path: Path) -> None:
     timeouts = reading({}, tmp_path).timeouts
     assert (timeouts.tool_info, timeouts.tool_edit) == (30.0, 30.0)
+
+
+def test_a_changed_file_finds_its_secrets_in_the_data_directory_that_an_option_named(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text("[agent]\nmax_turns = 3\n")
+    live = Live(load(environ={"TIELINE_HOME": str(tmp_path)}), {"HOME": "/nowhere"})  # `tieline run --home`
+    (tmp_path / "secrets").mkdir(mode=0o700)
+    secret = tmp_path / "secrets" / "crm"
+    secret.write_text("a-secret-of-some-length")
+    secret.chmod(0o600)
+    section = '[[events]]\nname = "crm"\nurl = "https://example.org/hook"\nsecret = "file:secrets/crm"\n'
+    file.write_text(file.read_text() + section)
+    live.reload()
+    (one,) = live.settings.events
+    assert one.secret.get_secret_value() == "a-secret-of-some-length"
 
 
 @pytest.mark.requirement("Z-21")

@@ -30,12 +30,22 @@ from agent.storage.timestamps import to_timestamp
 from agent.storage.watch_tables import log_entry, turn_trace
 from gateway.scheduler.triggers.rules import Every, encode_rule
 from gateway.storage.migrations.versions import r0041_spending
-from gateway.storage.tables import access_grant, figure, operator_action, schedule, schedule_run
+from gateway.storage.tables import (
+    access_grant,
+    api_key,
+    event_delivery,
+    figure,
+    operator_action,
+    schedule,
+    schedule_run,
+)
 from gateway.traces.figures import HOUR_US, LABELS, SUM, hour_of
 
 CONVERSATIONS, MESSAGES, SCHEDULES = 1_000, 100_000, 300
 DEAD = 400
 LINES = 20_000  # of the log
+WEBHOOKS = 20_000  # deliveries, half of them said
+EVENTS = 50_000
 PIECES = 5_000  # rows of one statement
 
 
@@ -62,6 +72,10 @@ def fill(conn: Connection, now: datetime) -> None:
         (operator_action, _actions(now)),
         (log_entry, _log_lines(now)),
         (figure, _figures(now)),
+        (inbox, _webhook_turns(now)),
+        (outbox, _webhook_words(now)),
+        (event_delivery, _events(now)),
+        (api_key, _api_keys(now)),
     ):
         piece: list[dict[str, Any]] = []
         for row in rows:
@@ -375,6 +389,65 @@ def _figures(now: datetime) -> Iterator[dict[str, Any]]:
             for name in ("call_ms", "call_first_token_ms"):
                 for label in (*LABELS, SUM):
                     yield {"name": name, "hour": hour - ago * HOUR_US, "label": f"{provider} {label}", "value": 3.0}
+
+
+def _webhook_turns(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(WEBHOOKS // 2, now):
+        incoming = Incoming(text="say what broke", received_at=now)
+        yield {
+            "id": MESSAGES // 2 + id,
+            "conv": _key(chat),
+            "kind": "system",
+            "dedup": f"hook:hook-{id % 10}:{id}",
+            "payload": encode_incoming(incoming),
+            "status": "done",
+            "created_at": at,
+        }
+
+
+def _webhook_words(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(WEBHOOKS // 2, now):
+        yield {
+            "conv": _key(chat),
+            "dedup": f"hook:hook-{10 + id % 10}:{id}",
+            "payload": encode_outgoing(OutgoingMessage(text=f"news {id}", kind="notice")),
+            "status": "sent",
+            "created_at": at,
+        }
+
+
+def _events(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(EVENTS, now):
+        yield {
+            "subscription": f"program-{id % 20}",
+            "message": f"m{id}",
+            "type": "turn.finished",
+            "conv": _key(chat),
+            "body": "{" + " " * 1_000 + "}",
+            "created_at": at,
+            "due_at": _at(now, -86_400),
+            "give_up_at": _at(now, -86_400),
+            "attempts": 1,
+            "error": "" if id % 50 else "it answered with status 503",
+            "state": "open" if id > EVENTS - 500 else "given_up" if id % 50 == 0 else "sent",
+            "ended_at": None if id > EVENTS - 500 else at,
+        }
+
+
+def _api_keys(now: datetime) -> Iterator[dict[str, Any]]:
+    for id, chat, at in _moments(2_000, now):
+        yield {
+            "name": f"program-{id}",
+            "hash": f"{id:064x}",
+            "shown": f"{id:04}"[-4:],
+            "scopes": "chat send",
+            "places": f"{_key(chat)} {_key(1 + id % CONVERSATIONS)}",
+            "per_minute": 60,
+            "created_by": "web:operator",
+            "created_at": at,
+            "used_at": at,
+            "revoked_at": at if id % 3 == 0 else None,
+        }
 
 
 def _goals(now: datetime) -> Iterator[dict[str, Any]]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from gateway.channels.adapter import Withheld
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.dashboard.test_settings import Form, reviewed, source
@@ -18,13 +19,15 @@ async def test_a_paused_account_takes_nothing_in_and_what_is_due_waits(owner: Br
     world = owner.world
     await world.answered("hello")
     first = world.accounts["telegram"]
-    assert "Reconnect" in await owner.page("/accounts")
+    assert 'hx-confirm="Pause telegram?' in await owner.page("/accounts")
     assert "telegram is paused" in await owner.act("/accounts/pause/telegram")
     assert first.closed
     assert not world.services.overview.reasons(), "who paused it knows"
     page = await owner.page("/accounts")
     assert 'class="state paused"' in page
     assert "Resume" in page
+    assert "paused: nothing is taken in or sent there" in await owner.page("/")
+    assert "All is well" in await owner.page("/"), "it is no trouble"
     sent = len(world.screen().made("send"))
     await world.notice("while it is paused", "77")
     assert "paused" in await owner.page("/accounts")
@@ -55,6 +58,18 @@ async def test_a_pause_outlives_the_process(world_of: Callable[[], World]) -> No
         await world.answered("here again")
     async with world.process():
         await world.answered("and after the next start")
+
+
+async def test_what_a_platform_withholds_is_judged_as_in_the_check(world_of: Callable[..., World]) -> None:
+    config = '[[roles]]\nname = "ops"\nplatform_roles = ["telegram:administrator"]\n'
+    kept = Withheld(affects=("platform roles",), finding="it is not told who has which role", fix="ask the platform")
+    for more, is_needed in (("", False), (config, True)):
+        async with world_of(config=more).process() as world, browsing(world) as owner:
+            world.accounts["telegram"].withheld = (kept,)
+            page = await owner.page("/accounts")
+            assert ("needed by" in page) == is_needed
+            assert ('<p class="unsure">it is not told' in page) == is_needed
+            assert ('<p class="soft">it is not told' in page) == (not is_needed)
 
 
 @pytest.mark.requirement("G-81")

@@ -2,12 +2,14 @@
 
 import html
 import re
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId, SessionId
 from agent.core.messages import Message, TextPart
+from agent.ledger import rows
 from agent.sessions import store
 from agent.sessions.store import Stored
 from agent.storage.timestamps import to_timestamp
@@ -16,7 +18,7 @@ from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.dashboard.looking import looking
-from tests.gateway.world import slowly
+from tests.gateway.world import BOB, GROUP, slowly
 
 ANNS = "/conversations/telegram%3A77"
 HOSTILE = "<script>alert(1)</script>"
@@ -39,6 +41,21 @@ async def test_a_conversation_is_found_by_name_and_by_words(owner: Browsing) -> 
     assert "No conversation matches." in await owner.page("/conversations?find=nowhere")
     assert "Messages with these words" not in await owner.page("/conversations?find=k%25ttle")
     assert {one.action for one in await owner.actions()} == {"conversations.search"}
+
+
+@pytest.mark.requirement("G-61")
+async def test_a_group_is_found_by_what_people_call_it(owner: Browsing) -> None:
+    world = owner.world
+    await world.answered("good morning", chat=GROUP, chat_title="Harbour club")
+    await world.answered("good evening", person=BOB)
+    found = await owner.page("/conversations?find=harbour+club")
+    assert f"telegram:{GROUP}" in found
+    assert "Harbour club" in found
+    assert f"telegram:{BOB}" not in found
+    async with looking(world, ["view"]) as client:
+        found = (await client.get("/places?find=harbour+club")).text
+        assert f"telegram:{GROUP}" in found
+        assert f"telegram:{BOB}" not in found
 
 
 @pytest.mark.requirement("G-59", "G-61")
@@ -70,6 +87,20 @@ async def test_a_transcript_shows_words_calls_and_what_a_turn_cost(owner: Browsi
     lines = await owner.visitor.client.get("/conversation-export/telegram%3A77")
     assert f"remember {HOSTILE}" in lines.text
     assert "tokens" in await owner.page("/conversation-window/telegram%3A77")
+
+
+async def test_an_older_page_reads_no_calls_of_long_after_its_last_message(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("good morning")
+    await world.services.ledger.flush()
+
+    def again(conn: Connection) -> None:
+        (entry,), _ = rows.page(conn)
+        rows.add(conn, [replace(entry, call="later", at=entry.at + 30 * 86_400_000_000)])
+
+    await world.database.write(again)
+    assert "2 model calls · " in await owner.page(ANNS), "the call is one of the same turn"
+    assert "1 model call · " in await owner.page(f"{ANNS}?before=999")
 
 
 @pytest.mark.requirement("G-61")

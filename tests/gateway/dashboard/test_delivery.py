@@ -10,12 +10,14 @@ from agent.storage.payloads import encode_incoming
 from agent.storage.tables import inbox
 from agent.storage.timestamps import to_timestamp
 from gateway.access.policy import Role
+from gateway.channels.errors import ChannelGone
 from gateway.dashboard.frame.listing import PAGE
 from gateway.router.messages import incoming_from
 from gateway.storage import inbox_entries, outbox_entries
+from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.dashboard.looking import asked_as
-from tests.gateway.world import World, slowly
+from tests.gateway.world import BOB, World, slowly
 
 CHAT = ConversationId("telegram:77")
 HOSTILE = "<script>alert(1)</script>"
@@ -68,9 +70,9 @@ async def test_letters_are_shown_with_reason_and_tried_again(owner: Browsing) ->
     answers = await owner.page("/delivery?box=answers")
     assert "an old answer" in answers
     assert "the chat is gone" in answers
-    assert await owner.act(f"/delivery/in-{incoming}/retry") == "The message is tried again."
+    assert await owner.act(f"/delivery/in-{incoming}/retry") == "The message of Person 77 is tried again."
     await world.shows("a hard one")
-    assert await owner.act(f"/delivery/out-{outgoing}/retry") == "The answer is tried again."
+    assert await owner.act(f"/delivery/out-{outgoing}/retry") == "The answer to Person 77 is tried again."
     await world.shows("an old answer")
     late = await owner.post(f"/delivery/out-{outgoing}/drop")
     assert late.json() == {"error": "It is not put aside any more; somebody has settled it."}
@@ -107,13 +109,41 @@ async def test_what_is_on_its_way_is_sent_now_or_dropped(owner: Browsing) -> Non
     page = await owner.page("/delivery")  # nothing was put aside: the first queue that holds something
     assert "sent soon" in page
     assert "tried again" in page
-    assert await owner.act(f"/delivery/sending/{soon}/retry") == "It is sent now."
+    assert await owner.act(f"/delivery/sending/{soon}/retry") == "The answer to telegram:77 is sent now."
     await world.shows("sent soon")
-    assert await owner.act(f"/delivery/sending/{never}/drop") == "It is not sent any more."
+    assert await owner.act(f"/delivery/sending/{never}/drop") == "The answer to telegram:77 is not sent any more."
     assert await world.database.read(outbox_entries.still_open) == ()
     late = await owner.post(f"/delivery/sending/{never}/retry")
     assert late.json() == {"error": "It is not on its way any more."}
     assert "never sent" not in world.texts()
+
+
+@pytest.mark.requirement("G-85")
+async def test_an_answer_for_a_chat_that_blocked_the_bot_says_so_and_counts_on_the_overview(owner: Browsing) -> None:
+    world = owner.world
+    await world.answered("hello", person=BOB)
+    world.screen(BOB).fail("send", ChannelGone("bot was blocked by the user"))
+    await world.say("the code?", person=BOB)
+
+    async def is_held() -> bool:
+        return await world.database.read(outbox_entries.held) == 1
+
+    await until(is_held)
+    page = await owner.page("/delivery")
+    assert "The bot was removed from or blocked in this chat." in page
+    assert "It is sent when they let it back" in page
+    assert '<span class="badge">1<span class="unseen"> waiting</span></span>' in page
+    overview = await owner.page("/")
+    assert "1 answer waits for a chat that has removed or blocked the bot" in overview
+    assert '<a href="/delivery?box=sending">blocked chats</a>' in overview
+    await world.say("back again", person=BOB)
+    await world.shows("the code?", BOB)
+    await world.settled()
+    assert "blocked the bot" not in await owner.page("/")
+    await answer(world, "never sent")
+    overview = await owner.page("/")
+    assert "try each again or drop it on the page Delivery" in overview
+    assert "tieline dead" not in overview, "the buttons do it"
 
 
 @pytest.mark.requirement("G-85")
@@ -147,7 +177,7 @@ async def test_a_damaged_letter_can_be_dropped(owner: Browsing) -> None:
     row = await message(world, "hello")
     await world.database.write(lambda conn: conn.execute(update(inbox).where(inbox.c.id == row).values(payload="{")))
     assert "(unreadable)" in await owner.page("/delivery")
-    assert await owner.act(f"/delivery/in-{row}/drop") == "The message is dropped."
+    assert await owner.act(f"/delivery/in-{row}/drop") == "The message of telegram:77 is dropped."
 
 
 @pytest.mark.requirement("G-85")

@@ -1,16 +1,21 @@
 """Health on the dashboard: load, backups made from there, the doctor from within, and what the overview tells."""
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
+import anyio
+import httpx2
 import pytest
 
 from agent.storage.errors import BackupRefused
 from gateway.backup import outcome
 from gateway.backup.restore import verify
 from gateway.channels.adapter import Diagnosis
+from gateway.dashboard.program.health import Figure, headline_of, summary_of
 from gateway.doctor.checkup import Checkup
 from gateway.web.control import OperationError
 from tests.fakes.running import running
@@ -27,6 +32,7 @@ model = "m"
 base_url = "http://127.0.0.1:9/v1"
 api_key = "sk-s3cret-key"
 """
+LOAD = "Load average"
 HOSTILE = "<script>alert(1)</script>.tar"
 
 
@@ -58,12 +64,61 @@ async def test_the_page_tells_how_process_machine_and_database_are(owner: Browsi
     assert "none is made by itself" in page
 
 
+@pytest.mark.parametrize(
+    ("unusual", "has_problems", "has_backup", "says"),
+    [
+        pytest.param([], False, True, "Disk and backups are in order", id="all is well"),
+        pytest.param([], False, False, "The disk is in order", id="no backup was made"),
+        pytest.param([LOAD], True, True, "Needs attention", id="something that was reported comes first"),
+        pytest.param([LOAD], False, True, f"{LOAD} needs a look; disk and backups are in order", id="load"),
+        pytest.param(
+            [LOAD, "Disk free"], False, True, f"{LOAD} and disk free need a look; backups are in order", id="disk"
+        ),
+        pytest.param(["Disk free"], False, False, "Disk free needs a look", id="nothing is in order"),
+    ],
+)
+def test_the_headline_contradicts_no_figure(
+    unusual: list[str], has_problems: bool, has_backup: bool, says: str
+) -> None:
+    figures = [Figure(name=name, value="1", is_bad=name in unusual) for name in (LOAD, "Disk free")]
+    assert headline_of(figures, has_problems=has_problems, has_backup=has_backup) == says
+
+
+def test_the_findings_of_the_doctor_are_counted() -> None:
+    levels: Sequence[Literal["ok", "warning", "error"]] = ("ok", "warning", "ok", "warning", "error")
+    found = [Diagnosis(subject="s", level=level, finding="f") for level in levels]
+    assert summary_of(found) == "1 broken, 2 warnings, 2 fine"
+    assert summary_of(found[:2]) == "1 warning, 1 fine"
+    assert summary_of(found[:1]) == "1 fine"
+
+
+async def test_a_finding_that_names_a_table_leads_to_its_form(world: World) -> None:
+    fix = "see [alerts.email] or [[mcp.servers]], not [nowhere] <b>"
+    world.services.checkup.found = (Diagnosis(subject="alerts", level="warning", finding="none", fix=fix),)
+    async with looking(world, ("view", "operate", "configure")) as client:
+        page = (await client.get("/health")).text
+        linked = re.findall(r'<a href="(/settings/[^"]*)">\[', page)
+        assert {"/settings/alerts.email", "/settings/mcp.servers"} < set(linked)
+        assert "not [nowhere] &lt;b&gt;" in page
+        for path in linked:
+            assert (await client.get(path)).status_code == 200, path
+    assert "/settings/alerts.email" not in (await asked_as(world, "/health", "view", "operate")).text
+
+
 @pytest.mark.requirement("G-95")
 async def test_a_backup_is_made_from_the_page_and_can_be_restored(owner: Browsing) -> None:
     world = owner.world
-    assert (await owner.act("/health/backup")).startswith("A backup is being made in ")
-    again = await owner.post("/health/backup")
-    assert again.status_code == 409
+    answers: list[httpx2.Response] = []
+
+    async def press() -> None:
+        answers.append(await owner.post("/health/backup"))
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(2):
+            tasks.start_soon(press)
+    made, again = sorted(answers, key=lambda answer: answer.status_code)
+    assert (made.status_code, again.status_code) == (200, 409)
+    assert made.json()["text"].startswith("A backup is being made in ")
     # On a quick machine the first is ready within its second.
     assert again.json()["error"].startswith(
         ("A backup is being made already, since ", "A backup was made in this very")
@@ -208,14 +263,21 @@ async def test_each_sees_and_does_what_the_rights_allow(world: World) -> None:
     assert not (world.home / "backups").exists()
 
 
+@pytest.mark.requirement("G-95")
 async def test_a_backup_that_is_being_made_refuses_the_nightly_one(world: World) -> None:
     maker = world.services.backup_maker
+    world.clock.ahead_s = 1.0 - world.clock.now().microsecond / 1e6  # a second begins
+    began = world.clock.now()
     maker.ask("Ann")
-    with pytest.raises(BackupRefused, match="by Ann"):
-        await maker.make("the clock")
+    for _ in range(2):
+        with pytest.raises(BackupRefused, match="by Ann"):
+            await maker.make("the clock")
+        world.clock.ahead_s += 2.0  # another second has another name, and the first is not ready yet
     await until(lambda: maker.running is None)
+    assert len(backups(world)) == 1
+    world.clock.ahead_s -= (world.clock.now() - began).total_seconds()  # however long it took
     with pytest.raises(BackupRefused, match="this very second"):
         maker.ask("Ann")
-    world.clock.ahead_s = 2.0
+    world.clock.ahead_s += 2.0
     made = await maker.make("the clock")
     assert made.path.exists()

@@ -99,6 +99,15 @@ async def test_lines_are_filtered_and_open_to_their_traceback(owner: Browsing) -
     assert "not kept any more" in missing.text
 
 
+async def test_a_line_of_no_conversation_has_marked_blanks(owner: Browsing) -> None:
+    """A phone, where the table is a list, leaves them out."""
+    LOG.warning("the disk is slow")
+    await owner.world.services.logs.recorder.write()
+    page = await owner.page("/logs?find=the+disk+is+slow")
+    for name in ("Where", "Reference"):
+        assert f'<td data-label="{name}"><span class="soft none">–</span></td>' in page
+
+
 async def test_what_others_wrote_stays_text(owner: Browsing) -> None:
     logging.getLogger(f"tieline.{HOSTILE}").error(
         "a file called %s", HOSTILE, extra={"conversation": HOSTILE, "run": HOSTILE}
@@ -211,7 +220,9 @@ async def test_a_level_holds_for_a_while_and_over_a_restart(
     async with world.process(), browsing(world) as owner:
         assert "Every logger has its usual level." in await owner.page("/log-levels")
         told = await owner.act("/log-level/choose", logger=name, level="debug", **{"for": "1h"})
-        assert told == "tieline.turn logs debug for 1 hour."
+        where = "the standard error of the gateway (under systemd: journalctl -u tieline)"
+        assert told == f"tieline.turn logs debug for 1 hour. Its lines go to {where}."
+        assert f"debug and info lines go to {where}." in await owner.page("/logs")
         assert logger.level == logging.DEBUG
         logger.debug("how it goes")
         assert "how it goes" in caplog.text
@@ -300,3 +311,8 @@ async def test_a_line_that_no_database_takes_costs_no_other(owner: Browsing) -> 
     LOG.warning("one behind")
     told = {line.message for line in await kept(owner.world)}
     assert {"one before", "half \ufffd of an emoji", "one behind"} <= told
+
+
+async def test_the_file_of_all_lines_is_named(world_of: Callable[..., World]) -> None:
+    async with world_of(config='[logging]\nfile = "logs/all.log"\n').process() as world, browsing(world) as owner:
+        assert f"and to {world.home}/logs/all.log" in await owner.page("/log-levels")

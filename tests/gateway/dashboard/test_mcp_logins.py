@@ -79,7 +79,7 @@ async def test_a_person_logs_in_and_the_server_is_connected(there: Browsing) -> 
     owner, world = there, there.world
     server = world.services.servers.named("guarded")
     assert server is not None
-    await until(lambda: bool(server.trouble), longest_s=120)
+    await until(lambda: server.wants_login, longest_s=120)
     assert "Log in" in await owner.page("/mcp/guarded")
     address = await begun(owner)
     asked = parse_qs(urlsplit(address).query)

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.tools.mcp.settings import ServerSettings
+from gateway.dashboard.program.mcp_servers import transport_of
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.dashboard.test_settings import Form
 from tests.gateway.world import World
 
 FAKE = str(Path(__file__).parents[2] / "fakes" / "mcp_server.py")
@@ -36,7 +39,7 @@ async def test_servers_show_what_they_offer_and_no_secret(world_of: Callable[...
         )
         page = await owner.page("/mcp")
         assert "program python" in page
-        assert "http://127.0.0.1" in page
+        assert "http://127.0.0.1:9/path ·" in page, "the port and the path as well"
         assert "not connected" in page
         assert "s3cret" not in page
         one = await owner.page("/mcp/near")
@@ -46,10 +49,28 @@ async def test_servers_show_what_they_offer_and_no_secret(world_of: Callable[...
         assert "<strong>slow</strong>" in one
         assert "the configuration does not want it" in one
         assert "s3cret" not in one + await owner.page("/mcp/far")
-        assert await owner.act("/mcp-server/reconnect/near") == "near is being connected anew."
+        assert "Log in" not in one + await owner.page("/mcp/far"), "neither has asked for one"
+        assert await owner.act("/mcp-server/reconnect/near") == f"near is connected: {len(near.tools)} tools."
+        told = await owner.act("/mcp-server/reconnect/far")
+        assert told.startswith("far is not connected: ")
+        assert told.endswith("It is tried again by itself.")
         refused = await owner.post("/mcp-server/remove/near")
         assert refused.json()["error"].startswith("Near stands in the configuration.")
         assert (await owner.post("/mcp-server/remove/nobody")).status_code == 404
+
+
+@pytest.mark.requirement("G-75")
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://mcp.example.org/v1/mcp", "https://mcp.example.org/v1/mcp"),
+        ("http://[::1]:8931/mcp", "http://[::1]:8931/mcp"),
+        ("https://me:s3cret@mcp.example.org:8443/mcp?key=s3cret#s3cret", "https://mcp.example.org:8443/mcp"),
+        ("https://mcp.example.org/s/c2VjcmV0LXRva2VuLTAwMQ/mcp", "https://mcp.example.org/s/…/mcp"),
+    ],
+)
+def test_an_address_is_shown_whole_but_for_its_secrets(url: str, shown: str) -> None:
+    assert transport_of(ServerSettings(name="far", url=url)) == shown
 
 
 @pytest.mark.requirement("G-75")
@@ -76,3 +97,27 @@ async def test_what_a_server_calls_its_tools_is_no_markup(owner: Browsing) -> No
     server.trouble = "<script>alert(1)</script>"
     for path in ("/mcp", "/mcp/far"):
         assert "<script>alert" not in await owner.page(path)
+
+
+async def test_one_that_is_taken_out_of_the_file_is_told_as_going(world_of: Callable[..., World]) -> None:
+    far = '[[mcp.servers]]\nname = "far"\nurl = "http://127.0.0.1:9/mcp"\n'
+    async with world_of(config=far).process() as world, browsing(world) as owner:
+        server = world.services.servers.named("far")
+        assert server is not None
+        await until(lambda: "not answered yet" not in server.trouble)
+        assert 'href="/mcp/far">mcp far</a>' in await owner.page("/")
+        for path in ("/mcp", "/mcp/far"):
+            assert 'href="/settings/mcp.servers/0">Settings' in await owner.page(path)
+        path = "/settings/mcp.servers/0"
+        asked = Form(await owner.page(path)).with_("removal")
+        shown = await owner.post(f"{path}/save", **asked)
+        assert 'class="button danger" name="step" value="save-removal"' in shown.text
+        await owner.act(f"{path}/save", **{**Form(shown.text).values, "step": "save-removal"})
+        for path in ("/mcp", "/mcp/far"):
+            page = await owner.page(path)
+            assert "removed from the configuration; goes with the next start" in page
+            assert 'href="/settings/mcp.servers/' not in page
+            assert "[[mcp.servers]] entry" not in page
+        overview = await owner.page("/")
+        assert "mcp far" not in overview
+        assert "All is well" in overview

@@ -11,7 +11,7 @@ from agent.memory.records import audience_of_person
 from agent.storage.timestamps import to_timestamp
 from gateway.storage.retention import prune
 from tests.gateway.dashboard.conftest import Browsing
-from tests.gateway.world import BOB, GROUP
+from tests.gateway.world import BOB, GROUP, calling
 
 ANNS, GROUPS = "/memory/telegram%3A77", "/memory/telegram%3A-1005"
 HOSTILE = "<script>alert(1)</script>"
@@ -60,7 +60,7 @@ async def test_one_fact_and_then_all_is_forgotten(owner: Browsing) -> None:
     await world.asks("/memory add the door is green", "Kept as fact")
     page = await owner.page(ANNS)
     number = page.partition("the key is red")[2].partition('name="item" value="')[2].partition('"')[0]
-    assert "Forgotten: 1 kept" in await owner.act("/memory-fact/forget/telegram%3A77", item=number)
+    assert await owner.act("/memory-fact/forget/telegram%3A77", item=number) == "Forgotten: 1 fact."
     assert await facts_of(owner, "77") == ["the door is green"]
     again = await owner.post("/memory-fact/forget/telegram%3A77", item=number)
     assert again.status_code == 404
@@ -74,6 +74,26 @@ async def test_one_fact_and_then_all_is_forgotten(owner: Browsing) -> None:
     done = [one.action for one in await owner.actions()]
     assert done == ["memory.read", "memory.forget", "memory.export", "memory.forget_all"]
     assert "red" not in "".join(one.detail for one in await owner.actions())
+
+
+@pytest.mark.requirement("G-77")
+async def test_a_fact_goes_with_the_messages_it_comes_from_as_recall_finds_them(owner: Browsing) -> None:
+    world = owner.world
+    words = "please note: I am allergic to hazelnuts"
+    world.script(*calling(words, "remember", fact="Ann is allergic to hazelnuts."))
+    await world.answered(words, "Done:")
+    await world.answered("and the kettle is blue", "kettle")
+    found = await owner.page(f"{ANNS}?find=hazelnuts")
+    assert "please note" in found
+    number = (await owner.page(ANNS)).partition('name="item" value="')[2].partition('"')[0]
+    told = await owner.act("/memory-fact/forget/telegram%3A77", item=number)
+    assert told == "Forgotten: 1 fact and the 4 messages it came from."
+    assert "Nothing that is kept holds these words." in await owner.page(f"{ANNS}?find=hazelnuts")
+    kettle = await owner.page(f"{ANNS}?find=kettle")
+    number = kettle.partition('name="item" value="')[2].partition('"')[0]
+    told = await owner.act("/memory-fact/forget/telegram%3A77", item=number)
+    assert told == "Forgotten: the exchange, 2 messages."
+    assert "Nothing that is kept holds these words." in await owner.page(f"{ANNS}?find=kettle")
 
 
 @pytest.mark.requirement("G-77")

@@ -30,9 +30,9 @@ async def test_pages_of_a_full_database_hold_what_was_asked_for(database: Databa
         assert [one.plan.text for one in found] == ["water plant 300"]
         assert schedules.everywhere(conn, find="plant 300", most=10) == ()
         assert schedules.everywhere(conn, state="paused", most=10) == ()
-        active = goals.autonomous(conn, most=10)
+        active = goals.everywhere(conn, most=10)
         assert {goal.status for goal in active} == {"active"}
-        assert goals.autonomous(conn, status="completed", most=10)[0].status == "completed"
+        assert goals.everywhere(conn, status="completed", most=10)[0].status == "completed"
         assert {plan.status for plan in plans.all_open(conn, most=10)} == {"running"}
         people = conversation_list.people(conn)
         assert len(people) == 1_000

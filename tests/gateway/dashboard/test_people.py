@@ -1,15 +1,21 @@
 """People on the dashboard: who is let in, as what, and changes of that which count at once."""
 
+import re
 from collections.abc import Callable
+from functools import partial
 
 import pytest
+from sqlalchemy import Connection, delete, update
 
 from agent.core.ids import ConversationId
+from agent.storage.tables import inbox, memory, turn
+from agent.storage.watch_tables import turn_trace
 from gateway.channels.inbound import Sender
 from gateway.channels.keys import UserId
 from gateway.storage import identities
 from gateway.storage.grants import Grant
 from gateway.storage.identities import DirectChat
+from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.dashboard.looking import looking
 from tests.gateway.world import BOB, GROUP, ZOE, World
@@ -38,6 +44,50 @@ async def test_everybody_is_listed_with_role_and_source(owner: Browsing) -> None
     assert "not told" in one
     await world.asks("/timezone Asia/Tokyo", person=BOB)
     assert "Asia/Tokyo" in await owner.page("/people/telegram%3A78")
+
+
+async def test_the_pages_say_how_a_role_is_changed(owner: Browsing) -> None:
+    await owner.world.asks("hello", person=BOB)
+    await owner.world.services.traces.flush()
+    page = await owner.page("/people")
+    assert re.search(r'<td data-label="Role"><span class="state \w+">member</span>', page)
+    assert "says what gives somebody their role, and changes it." in page
+    assert "The owner, who signs in by a link or at the terminal" in page
+    assert '<option value="owner">' not in page, "nobody is found by it"
+    one = await owner.page("/people/telegram%3A78")
+    assert 'hx-post="/person/role/telegram%3A78"' in one
+    assert "lets this account in as a member: a higher role can be given here, the membership is changed in" in one
+    admin = await owner.page("/people/telegram%3A77")
+    assert "makes this account an admin: no less can be chosen here, that is changed in" in admin
+    assert '<a href="/settings/roles">[[roles]]</a>' in one
+    async with looking(owner.world, ["view"]) as client:
+        one = (await client.get("/people/telegram%3A78")).text
+        assert "Changing a role needs the right “configure”." in one
+
+
+async def test_who_is_let_in_has_the_name_of_the_request_until_a_turn_tells_one(owner: Browsing) -> None:
+    world = owner.world
+    await world.say("may I?", person=ZOE)
+    (number,) = set(re.findall(r"/pairings/([^/]+)/approve", await owner.page("/people")))
+    await owner.act(f"/pairings/{number}/approve")
+    await world.shows("You are in", ZOE)
+    for path in ("/conversations", "/places", "/memory"):
+        assert "Person 99" in await owner.page(path), path
+    assert "Person 99" in await owner.page("/conversations?find=person+99")
+    one = await owner.page("/people/telegram%3A99")
+    assert "by the operator" in one
+    assert "web:operator" not in one
+
+
+async def test_another_role_is_asked_about_with_who_gets_what(owner: Browsing) -> None:
+    await owner.world.asks("hello", person=BOB)
+    await owner.world.services.traces.flush()
+    one = await owner.page("/people/telegram%3A78")
+    form = one.partition('<form hx-post="/person/role/telegram%3A78"')[2].partition(">")[0]
+    assert 'hx-confirm="Person 78 (telegram:78) is “member” now. Change that to “{choice}”?' in form
+    await owner.act("/person/role/telegram%3A78", role="admin")
+    page = await owner.page("/people?find=person+78")
+    assert "; member in the configuration" in page
 
 
 @pytest.mark.requirement("G-69", "G-88")
@@ -69,7 +119,7 @@ async def test_a_person_is_let_in_made_admin_blocked_and_let_go(owner: Browsing)
     assert told == "telegram:99 is a member from now on."
     await world.answered("hello", person=ZOE)
     assert "People who ask to be let in" not in await owner.page("/people")
-    assert "web:operator" in await owner.page("/people/telegram%3A99")
+    assert "by the operator" in await owner.page("/people/telegram%3A99")
     await owner.act("/person/role/telegram%3A99", role="admin")
     assert "admin" in await world.asks("/whoami", person=ZOE)
     await owner.act("/person/role/telegram%3A99", role="blocked")
@@ -188,6 +238,54 @@ async def test_what_is_kept_of_a_person_is_told_exported_and_erased(owner: Brows
     kept = [(one.action, one.subject) for one in await owner.actions() if one.action.startswith("people.")]
     assert kept == [("people.export", "telegram:78"), ("people.erase", "telegram:78")]
     assert not any("bicycle" in one.detail or "nuts" in one.detail for one in await owner.actions())
+
+
+def forgets_kinds(conn: Connection, *, keeps_private: str = "") -> None:
+    """As after [retention]: the inbox and the traces are gone. `keeps_private`: a group that was a direct chat once."""
+    for table in (turn, inbox, turn_trace):
+        conn.execute(delete(table))
+    here = (memory.c.conv == keeps_private, memory.c.person == "telegram:78")
+    conn.execute(update(memory).where(*here).values(audience="person:telegram:78"))
+    conn.execute(delete(memory).where(memory.c.conv == keeps_private, memory.c.audience.startswith("place:")))
+
+
+@pytest.mark.requirement("G-107")
+@pytest.mark.parametrize(
+    "keeps_private", ["", f"telegram:{GROUP}"], ids=["a group", "a direct chat that became a group"]
+)
+async def test_chats_whose_kind_nobody_knows_any_more_lose_the_words_of_the_person_alone(
+    owner: Browsing, keeps_private: str
+) -> None:
+    world = owner.world
+    await world.answered("my bicycle is green", person=BOB)
+    await world.answered("the van of Bob is blue", person=BOB, chat=GROUP)
+    await world.answered("the boat of Ann is red", chat=GROUP)
+    await world.settled()
+    await world.services.traces.flush()
+    await world.database.write(partial(forgets_kinds, keeps_private=keeps_private))
+    assert "<dt>Groups</dt><dd>1 " in await owner.page("/people/telegram%3A78")
+    await owner.act("/person/erase/telegram%3A78", confirm="telegram:78")
+    assert "green" not in await owner.page("/conversations/telegram%3A78")
+    there = await owner.page("/conversations/telegram%3A-1005")
+    assert "van of Bob" not in there
+    assert "boat of Ann" in there, "the words of others stay"
+
+
+@pytest.mark.requirement("G-107")
+async def test_a_person_forgets_in_their_own_chat_no_words_of_others_in_a_group_that_was_theirs(
+    owner: Browsing,
+) -> None:
+    world = owner.world
+    await world.answered("the van of Bob is blue", person=BOB, chat=GROUP)
+    await world.answered("the boat of Ann is red", chat=GROUP)
+    await world.settled()
+    await world.database.write(partial(forgets_kinds, keeps_private=f"telegram:{GROUP}"))
+    await world.asks("/memory add I am allergic to nuts", person=BOB)
+    await world.hears(world.said("/memory forget all", person=BOB))
+    await until(lambda: len(world.screen(BOB).shown[-1].actions) > 1)
+    await world.press(world.screen(BOB).shown[-1].actions[0], person=BOB)
+    await world.shows("Forgotten", BOB)
+    assert "boat of Ann" in await owner.page("/conversations/telegram%3A-1005")
 
 
 @pytest.mark.requirement("G-107")

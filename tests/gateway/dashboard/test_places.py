@@ -58,7 +58,7 @@ async def test_a_group_is_let_in_and_forgotten(owner: Browsing) -> None:
     assert "Let this group in" in page
     assert await owner.act("/place/allow/telegram%3A-1006") == "The group is let in."
     await world.answered("hello!", person=BOB, chat=OTHER)
-    assert "web:operator" in await owner.page("/places")
+    assert "by the operator" in await owner.page("/places")
     refused = await owner.post("/place/allow/telegram%3A-1006")
     assert refused.json() == {"error": "The group is let in already."}
     await owner.act("/place/forget/telegram%3A-1006")

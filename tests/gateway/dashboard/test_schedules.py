@@ -1,13 +1,16 @@
 """Schedules on the dashboard: all of them, one with its history, and what an operator does to them."""
 
+from datetime import timedelta
+
 import pytest
 
 from agent.core.ids import ConversationId
 from gateway.scheduler import store
 from gateway.scheduler.schedule import Schedule
+from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.dashboard.looking import looking
-from tests.gateway.world import BOB, GROUP
+from tests.gateway.world import BOB, GROUP, World
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -15,6 +18,11 @@ HOSTILE = "<script>alert(1)</script>"
 async def _only(owner: Browsing, chat: str = "telegram:77") -> Schedule:
     (found,) = await owner.world.database.read(lambda conn: store.of_conversation(conn, ConversationId(chat)))
     return found
+
+
+def _reminded(world: World) -> int:
+    """How often the chat was reminded."""
+    return sum("⏰ water the plants" in text for text in world.texts())
 
 
 @pytest.mark.requirement("G-86")
@@ -65,7 +73,7 @@ async def test_an_operator_pauses_runs_skips_and_removes(owner: Browsing) -> Non
     world = owner.world
     await world.asks("/remind every day at 9:00 water the plants")
     id = (await _only(owner)).id
-    assert await owner.act(f"/schedule/pause/{id}") == f"Schedule {id} is paused."
+    assert await owner.act(f"/schedule/pause/{id}") == f"Schedule {id} (water the plants) is paused."
     assert (await _only(owner)).state == "paused"
     assert "paused" in await world.asks("/schedules")
     refused = await owner.post(f"/schedule/skip/{id}")
@@ -80,12 +88,41 @@ async def test_an_operator_pauses_runs_skips_and_removes(owner: Browsing) -> Non
     assert "left out" in await owner.page(f"/schedules/{id}")
     await owner.act(f"/schedule/run/{id}")
     await world.shows("⏰ water the plants")
+    await world.settled()
+    page = await owner.page(f"/schedules/{id}")
+    assert "run by hand by the operator" in page
+    assert "on time" not in page
+    await world.asks(f"/schedules run {id}", "⏰ water the plants")
+    assert "run by hand in the chat" in await owner.page(f"/schedules/{id}")
     await owner.act(f"/schedule/remove/{id}")
     response = await owner.visitor.client.get(f"/schedules/{id}", headers={"accept": "text/html"})
     assert response.status_code == 404
     assert "Nothing is set here" in await world.asks("/schedules")
     changes = [one.action for one in await owner.actions() if one.action != "schedules.read"]
     assert changes == [f"schedules.{one}" for one in ("pause", "resume", "skip", "run", "remove")]
+
+
+@pytest.mark.requirement("G-87")
+async def test_each_press_counts(owner: Browsing) -> None:
+    world = owner.world
+    await world.asks("/remind every day at 9:00 water the plants")
+    schedule = await _only(owner)
+    for times in (1, 2, 3):
+        await owner.act(f"/schedule/run/{schedule.id}")
+        await until(lambda times=times: _reminded(world) == times)
+    await world.settled()
+    assert _reminded(world) == 3
+    assert (await _only(owner)).due == schedule.due, "its own times stay as they are"
+    for _ in range(2):
+        await owner.act(f"/schedule/skip/{schedule.id}")
+    assert schedule.next_at is not None
+    assert (await _only(owner)).next_at == schedule.next_at + timedelta(days=2)
+    for _ in range(2):
+        await owner.act(f"/schedule/pause/{schedule.id}")
+    assert (await _only(owner)).state == "paused"
+    for _ in range(2):
+        await owner.act(f"/schedule/resume/{schedule.id}")
+    assert (await _only(owner)).state == "active"
 
 
 @pytest.mark.requirement("G-106")

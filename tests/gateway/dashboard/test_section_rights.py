@@ -80,3 +80,15 @@ async def test_who_may_only_look_changes_nothing(world: World) -> None:
         for path, needed in CHANGES.items():
             if needed == "configure":
                 assert (await client.post(path)).status_code == 403, path
+
+
+async def test_who_may_only_look_is_told_what_they_can_do(world: World) -> None:
+    async with looking(world, ["view"]) as client:
+        page = (await client.get("/")).text
+        assert "searches of the memory that found nothing. Above" in page
+        assert "tieline misses" not in page
+        assert "Ask an owner for it: it is given under People, at web:anna." in (await client.get("/logs")).text
+    async with looking(world, []) as client:
+        page = (await client.get("/")).text
+        assert "has no right for looking at the dashboard. Ask an owner" in page
+        assert "[[roles]]" not in page

@@ -10,13 +10,15 @@ import pytest
 from starlette.applications import Starlette
 from starlette.testclient import TestClient
 
+from gateway.channels.entry_points import installed, settings_class
 from gateway.config.editor import Edit, Editor
-from gateway.config.forms import Key
+from gateway.config.forms import Key, form_of_model, forms
 from gateway.config.live import Live
 from gateway.config.read import load
 from gateway.dashboard.frame.shell import Shell
 from gateway.dashboard.program.settings import settings_section
 from gateway.storage.operator_actions import OperatorAction
+from gateway.telemetry.redaction import Redactor
 from tests.gateway.dashboard.conftest import As, Browsing, browsing
 from tests.gateway.world import World
 
@@ -47,6 +49,19 @@ class Form:
 def _attribute(tag: str, name: str) -> str:
     found = re.search(rf' {name}="([^"]*)"', tag)
     return html.unescape(found[1]) if found else ""
+
+
+def test_every_section_and_key_says_what_it_is_for() -> None:
+    accounts = [form_of_model(("channels",), settings_class(kind), kind) for kind in installed()]
+    every = (*forms().values(), *accounts)
+    silent = [f"{form.name}.{key.name}" for form in every for key in form.keys if not key.about]
+    assert silent == [], "config/gateway.toml describes each beside it"
+    assert [name for name, form in forms().items() if form.keys and not form.about] == []
+
+
+async def test_a_search_explains_what_it_finds(owner: Browsing) -> None:
+    page = await owner.page("/settings?find=attachment_days")
+    assert "files of people, and the text that was read out of them" in page
 
 
 async def reviewed(owner: Browsing, path: str, **fields: str) -> Form:
@@ -124,7 +139,11 @@ async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_co
     queue = owner.world.live.settings.queue
     assert (queue.merge_ms, queue.mode) == (250, "drop")
     (done,) = await owner.actions()
-    assert (done.action, done.subject, done.detail) == ("settings.save", "queue", "mode: drop, merge_ms: 250")
+    assert (done.action, done.subject, done.detail) == (
+        "settings.save",
+        "queue",
+        "mode: default → drop, merge_ms: 0 → 250",
+    )
     form = await reviewed(owner, "/settings/queue", merge_ms="", linger_ms="5")
     assert "linger_ms: from the next start on; the rest is in force" in await owner.act(
         "/settings/queue/save", **form.with_("save")
@@ -409,6 +428,31 @@ async def test_the_whole_file_is_saved_byte_for_byte_but_for_what_was_typed(with
     assert (done.action, done.detail) == ("settings.file", "1 lines added, 1 removed")
 
 
+def test_the_mask_of_a_key_that_looks_like_a_secret_by_its_name_is_whole(tmp_path: Path) -> None:
+    secret = "8f742231b10e8888abcd99yyyzzz85a5"
+    config = f'[[channels]]\ntype = "slack"\nsigning_secret = "{secret}"\n[alerts.email]\npassword = "quiet-words"\n'
+    environ = {"TIELINE_HOME": str(tmp_path)}
+    text = Editor(Live(load(None, environ), environ), Redactor(), lambda value: None).masked(config).text
+    marked(text, "signing_secret")
+    marked(text, "password")
+    assert not re.search(r"\(secret [0-9a-f]{8}\)[^\"]", text)
+
+
+async def test_what_a_removal_shows_is_what_its_form_shows(world_of: Callable[..., World]) -> None:
+    keyed = "http://ben:hush-hush@127.0.0.1:9/?key=s3cret-word"
+    servers = f'{SECRET_LINES}\n[[mcp.servers]]\nname = "keyed"\nurl = "{keyed}"\n'
+    async with world_of(config=servers).process() as world, browsing(world) as owner:
+        for place, address in ((0, 'url = "http://127.0.0.1:9/mcp"'), (1, 'url = "http')):
+            path = f"/settings/mcp.servers/{place}"
+            answer = await owner.post(f"{path}/save", **Form(await owner.page(path)).with_("removal"))
+            assert f"-{address}" in html.unescape(answer.text)
+            for secret in ("quiet-word", "blue", "hush-hush", "s3cret-word"):
+                assert secret not in answer.text
+        whole_file = await owner.page("/settings/file")
+        assert "http://127.0.0.1:9/mcp" in whole(whole_file)
+        assert "hush-hush" not in whole_file
+
+
 @pytest.mark.requirement("G-100")
 async def test_a_line_with_a_secret_is_kept_moved_or_removed_and_not_changed(with_secrets: Browsing) -> None:
     owner, file = with_secrets, source(with_secrets.world)
@@ -447,9 +491,20 @@ async def test_mistakes_of_the_file_have_their_lines(with_secrets: Browsing) -> 
     answer = await owner.post("/settings/file/save", **{**values, "text": f"{text}[queue\n"}, step="save")
     assert re.search(r"It is not valid TOML: .* \(at line \d+", html.unescape(answer.text))
     assert 'search_key = "seek"' in file.read_text()
-    file.write_text(f'{file.read_text()}\n[access\nsearch_key = "half-a-wor\napi_keys = [\n  "first-of-all",\n]\n')
+    file.write_text(
+        f'{file.read_text()}\n[access\nsearch_key = "half-a-wor\napi_keys = [\n  "first-of-all",\n]\n'
+        'api_key =\n"on-the-next-line"\nApi_Key = "another-case"\nargs = ["--login", "an-argument"]\n'
+    )
     broken = await owner.page("/settings/file")
-    for secret in ("half-a-wor", "first-of-all", "seek", "quiet-word"):
+    for secret in (
+        "half-a-wor",
+        "first-of-all",
+        "seek",
+        "quiet-word",
+        "on-the-next-line",
+        "another-case",
+        "an-argument",
+    ):
         assert secret not in broken, "a file that is no TOML shows no secret either"
     assert "The file as it stands is not used" in broken
     refused = await owner.post("/settings/reload")
@@ -458,6 +513,21 @@ async def test_mistakes_of_the_file_have_their_lines(with_secrets: Browsing) -> 
     shown = await owner.post("/settings/file/save", **form, step="review")
     await owner.act("/settings/file/save", **{**Form(shown.text).values, "text": form["text"]}, step="save")
     assert await owner.act("/settings/reload") == "The file is read. All of it is in force."
+
+
+@pytest.mark.requirement("G-100")
+async def test_a_secret_is_hidden_in_whatever_way_it_is_written(with_secrets: Browsing) -> None:
+    owner, file = with_secrets, source(with_secrets.world)
+    written = (
+        '[[mcp.servers]]\nname = "kettle"\ncommand = "x"\nargs = ["--token", "an-argument", "-v"]\n'
+        'api_token = """\nfirst-line\nlast-line"""\n[mcp.servers.headers]\nX-A = """\nmany-words\nat-the-end"""\n'
+        '[tools.nothing]\nSearch_Key = "another-case"\n'
+    )
+    file.write_text(f"{file.read_text()}\n{written}")
+    page = await owner.page("/settings/file")
+    for secret in ("an-argument", "many-words", "at-the-end", "another-case"):
+        assert secret not in page
+    assert "cannot be masked" not in page
 
 
 @pytest.mark.requirement("G-100")
@@ -531,7 +601,49 @@ async def test_each_field_has_a_plain_label_beside_the_key_of_the_file(owner: Br
         ("daily_usd", "Daily (USD)"),
         ("days", "Days"),
         ("api_base_url", "API base URL"),
+        ("dm", "Direct messages"),
     ],
 )
 def test_a_key_in_plain_words(name: str, label: str) -> None:
     assert Key(name=name, kind="text").label == label
+
+
+async def test_the_audit_log_keeps_what_a_setting_was_before_and_no_secret(world_of: Callable[..., World]) -> None:
+    async with world_of(config=SECRET_LINES).process() as world, browsing(world) as owner:
+
+        async def saved(path: str, **fields: str) -> str:
+            form = await reviewed(owner, path, **fields)
+            await owner.act(f"{path}/save", **form.with_("save", **fields))
+            return (await owner.actions())[-1].detail
+
+        assert await saved("/settings/access", messages_per_minute="600") == "messages_per_minute: 1000 → 600"
+        assert await saved("/settings/access", messages_per_minute="120") == "messages_per_minute: 600 → 120"
+        assert "allow: " in await saved("/settings/access", allow="telegram:78\ntelegram:99")
+        detail = await saved("/settings/mcp.servers/0", url="http://127.0.0.1:9/other")
+        assert detail == "url: http://127.0.0.1:9/mcp → http://127.0.0.1:9/other"
+        assert await saved("/settings/tools.web", search_key="another-word") == "search_key: (secret)"
+
+
+async def test_texts_of_settings_are_for_people(owner: Browsing) -> None:
+    page = await owner.page("/settings/access")
+    assert "Yes: admins of a group on the platform" in page
+    assert "True:" not in page
+    shown = await owner.page("/settings/roles/new")
+    assert "<code>!</code> denies" in shown
+    texts = [text for form in forms().values() for text in (form.about, *(key.about for key in form.keys))]
+    assert [text for text in texts if "docs/" in text] == [], "nobody finds that from a page"
+
+
+async def test_a_search_finds_sections_too(owner: Browsing) -> None:
+    page = await owner.page("/settings?find=mcp.servers")
+    assert '<a href="/settings/mcp.servers"><code>mcp.servers</code></a> <span class="soft">section' in page
+    assert "mcp.servers.name" in page
+
+
+async def test_rights_of_a_role_are_typed_one_a_line(owner: Browsing) -> None:
+    form = await reviewed(owner, "/settings/roles/new", name="looker", people="web:anna", dashboard="view\noperate")
+    assert '+dashboard = ["view", "operate"]' in html.unescape(form.page)
+    assert "v.dashboard" in form.values
+    assert re.search(r'<textarea[^>]*name="v.dashboard"[^>]*placeholder="one a line"', form.page)
+    wrong = await reviewed(owner, "/settings/roles/new", name="looker", dashboard="look")
+    assert 'id="mistake-dashboard"' in wrong.page

@@ -1,13 +1,16 @@
 """The dashboard's frame: rights, the audit log, answers to actions, fragments, tables."""
 
 import json
+import re
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.testclient import TestClient
 
+import gateway.dashboard
 from agent.core.clock import SystemClock
 from gateway.access.settings import DashboardRight
 from gateway.dashboard.frame.listing import Asked, asked, listed
@@ -142,3 +145,11 @@ def test_a_table_in_memory_is_searched_sorted_and_paged() -> None:
     assert (page.rows[0], len(page.rows), page.more) == ("row 019", 20, False)
     assert look.by("name") == "?find=ROW&sort=name"
     assert look.address(page=2) == "?find=ROW&sort=name&descending=1&page=2"
+
+
+def test_each_question_stands_on_the_element_that_acts() -> None:
+    """It is looked for there and around it: on the button of a form that acts it would never be asked."""
+    templates = [one.read_text() for one in (Path(gateway.dashboard.__file__).parent / "templates").glob("*.html")]
+    asking = [tag for text in templates for tag in re.findall(r"<[a-z]+\s[^<]*hx-confirm[^<]*", text)]
+    assert asking
+    assert [tag for tag in asking if "hx-post=" not in tag] == []

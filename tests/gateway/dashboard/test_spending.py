@@ -80,11 +80,15 @@ async def test_what_was_spent_is_shown_by_every_name(owner: Browsing) -> None:
     await world.answered("good evening", chat=GROUP, person=BOB, sender=Sender(id=UserId(BOB), display=HOSTILE))
     await world.asks("/provider b")
     await world.answered("good night")
+    none = {"input_tokens": 0, "output_tokens": 0}  # the service does not tell: its tokens are estimated
+    world.script({"match": {}, "reply": {"text": "good dreams", "usage": none}})
+    await world.answered("good morrow", "good dreams")
     await world.services.traces.flush()  # names of people are those of turns
     whole = await world.database.read(rows.totals)
+    assert (whole.unpriced, whole.estimated) == (2, 1)
     by_provider = await owner.page("/spending?by=provider&over=today")
-    assert f"spent: ${whole.cost_usd:,.2f} + 1 unpriced call" in by_provider
-    assert "unknown price: 1 call<" in by_provider
+    assert f"spent: ${whole.cost_usd:,.2f} + 2 unpriced calls" in by_provider
+    assert "unknown price: 2 calls<" in by_provider
     assert "$0.00" not in table(by_provider)
     for path, words in (
         ("by=model&over=7", ("model-a", "model-b")),
@@ -145,7 +149,31 @@ async def test_the_table_is_sorted_and_paged_by_the_server(owner: Browsing) -> N
     assert (await models("sort=cost&page=3"))[-1] == "model-120", "a named column rises unless it is said to fall"
     assert (await models("sort=output&descending=1"))[0] == "model-001"
     assert (await models("sort=name&page=2"))[0] == "model-051"
+    assert (await models("sort=calls&descending=1"))[:2] == ["model-001", "model-002"], "equal ones by their names"
+    assert (await models("sort=calls"))[:2] == ["model-001", "model-002"]
     assert len(await models("page=3")) == 20
+
+
+async def test_names_are_sorted_as_they_are_shown(owner: Browsing) -> None:
+    for person, name in (("77", "Zoe"), ("78", "Ann")):
+        await owner.world.asks("hello", person=person, sender=Sender(id=UserId(person), display=name))
+    await owner.world.services.traces.flush()
+    page = table(await owner.page("/spending?by=person&sort=name"))
+    assert re.findall(r">(Ann|Zoe)</a>", page) == ["Ann", "Zoe"]
+
+
+@pytest.mark.requirement("G-111")
+async def test_the_overview_names_people_and_places_of_budgets(world_of: Callable[..., World], llm: LlmServer) -> None:
+    limits = LIMITS.replace('"job"', '"channel"').replace("0.01", "100").replace("1000", "1000000")
+    async with (
+        world_of(config=limits + PRICED.format(url=llm.url), providers=()).process() as world,
+        browsing(world) as owner,
+    ):
+        await world.asks("hello", sender=Sender(id=UserId("77"), display=HOSTILE))
+        await world.services.traces.flush()
+        page = await owner.page("/")
+        for scope in ("person", "channel"):
+            assert f'<strong>{scope} {html.escape(HOSTILE)}</strong> <span class="soft">telegram:77 · ' in page
 
 
 @pytest.mark.requirement("G-111")
@@ -163,6 +191,7 @@ async def test_more_of_a_budget_is_allowed_as_by_the_command(limited: Browsing) 
     assert "telegram:78" in page
     assert "0 USD of 0.0100 USD" in page
     assert "begins anew" in page
+    assert "Change the limit of each person<span" in page, "it is not this person's own"
     assert 'href="/settings/spending.limits/0"' in page
     for wrong, status, words in (
         ({"after": "0", "usd": "much"}, 409, "Much is no amount of money."),
@@ -188,6 +217,15 @@ async def test_more_of_a_budget_is_allowed_as_by_the_command(limited: Browsing) 
     (done,) = await limited.actions()
     assert (done.action, done.subject) == ("spending.more", "person telegram:78")
     assert done.detail == f"{today}: 50.01 USD in all"
+
+
+async def test_more_tokens_are_named_before_they_are_allowed(world_of: Callable[..., World]) -> None:
+    limits = '[[spending.limits]]\nscope = "person"\nper = "day"\ntokens = 1000\n[spending]\nmore = 0.5\n'
+    async with world_of(config=limits).process() as world, browsing(world) as owner:
+        await world.asks("hello")
+        page = await owner.page("/spending")
+        assert "Allow 500 tokens more<span" in page
+        assert "more: 500 tokens?" in page
 
 
 @pytest.mark.requirement("G-111")

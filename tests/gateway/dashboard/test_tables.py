@@ -7,19 +7,38 @@ import pytest
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.world import BOB, slowly
 
-TABLE = re.compile(r'<table class="narrow">(.*?)</table>', re.DOTALL)
+TABLE = re.compile(r'<table class="narrow[^>]*>(.*?)</table>', re.DOTALL)
 HEADING = re.compile(r'<th scope="col"[^>]*>(.*?)</th>', re.DOTALL)
-CELL = re.compile(r'<td(?: data-label="([^"]*)")?')
+CELL = re.compile(r'<(?:td|th scope="row")(?: data-label="([^"]*)")?')
 
 
 @pytest.mark.parametrize(
-    "path", ["/conversations", "/turns", "/schedules", "/delivery?box=waiting", "/audit", "/people"]
+    "path",
+    [
+        "/conversations",
+        "/conversation-window/telegram%3A77",
+        "/turns",
+        "/schedules",
+        "/delivery?box=waiting",
+        "/audit",
+        "/people",
+        "/sign-ins",
+        "/places/telegram%3A77",
+        "/memory/telegram%3A77",
+        "/providers/a",
+        "/accounts",
+        "/skills",
+        "/settings",
+        "/programs",
+    ],
 )
 async def test_each_cell_has_the_name_of_its_column(owner: Browsing, path: str) -> None:
     world = owner.world
     await world.asks("/remind every day at 9:00 water the plants", person=BOB)
     await world.answered("hello")
+    await world.asks("/memory add the kettle is blue", "Kept as fact")
     await owner.act("/conversation/clear/telegram%3A77")
+    await world.services.doors.keys.create({"name": "crm", "scopes": ["chat"]})
     await world.services.traces.flush()
     world.script(slowly("think hard"))
     await world.say("think hard")

@@ -3,6 +3,7 @@
 import html
 import json
 import re
+from collections.abc import Callable
 from typing import get_args
 
 import pytest
@@ -15,8 +16,10 @@ from gateway.dashboard.now.turns import KINDS, bars
 from gateway.traces import rows
 from gateway.traces.trace import Kind, Span, TurnTrace
 from tests.fakes.waiting import until
-from tests.gateway.dashboard.conftest import Browsing
+from tests.gateway.dashboard.conftest import Browsing, browsing
+from tests.gateway.dashboard.looking import looking
 from tests.gateway.traces.examples import trace
+from tests.gateway.world import World
 
 
 async def traced(owner: Browsing, count: int = 1) -> list[TurnTrace]:
@@ -44,7 +47,14 @@ async def test_a_turn_is_found_and_shown_as_a_waterfall(owner: Browsing) -> None
     assert f"/turns/{trace.run}" in await owner.page("/conversations/telegram%3A77")
     assert "No turn matches." in await owner.page("/turns?outcome=failed")
     assert "No turn matches." in await owner.page("/turns?conversation=telegram%3A78")
-    assert "hello" not in page
+    assert "<dt>Asked</dt><dd>hello</dd>" in page
+    assert "<strong>hello</strong>" in listed
+    assert "Person 77</a>" in page.partition("<dt>Who asked</dt>")[2].partition("</dd>")[0]
+    assert ("turns.read", "all conversations") in [(one.action, one.subject) for one in await owner.actions()]
+    async with looking(owner.world, ["view"]) as client:
+        for path in ("/turns", f"/turns/{trace.run}"):
+            assert "hello" not in (await client.get(path)).text, path
+        assert "<strong>Turn of Person 77</strong>" in (await client.get("/turns")).text
 
 
 async def test_a_turn_without_a_trace_is_said(owner: Browsing) -> None:
@@ -110,7 +120,56 @@ async def test_the_slowest_turn_of_the_week_is_one_click_away(owner: Browsing) -
     assert await runs("outcome=not+answered&sort=took&descending=1") == ["broke", "failed"]
     assert await runs("conversation=discord%3A1&sort=cost&descending=1") == ["failed"]
     assert await runs("sort=cost&slower=30&days=7&provider=b") == ["broke"]
-    assert "good morning" not in page
+    assert "good morning" in page
+
+
+@pytest.mark.requirement("G-113")
+async def test_the_time_that_a_person_took_to_decide_makes_no_turn_slow(owner: Browsing) -> None:
+    now = to_timestamp(owner.world.clock.now())
+    asked = tuple(Span(kind="approval", start_ms=start, ms=280_000) for start in (1_000, 11_000))
+    both = [
+        trace("asked", elapsed_ms=300_000, ended_at=now, started_at=now, spans=asked),
+        trace("slow", elapsed_ms=60_000, ended_at=now, started_at=now),
+    ]
+    await owner.world.database.write(lambda conn: conn.execute(insert(turn_trace), list(map(rows.values_of, both))))
+    page = await owner.page("/turns")
+    (address,) = re.findall(r'href="([^"]+)"[^>]*>Slowest of the week', page)
+    page = await owner.page(f"/turns{html.unescape(address)}")
+    assert re.findall(r'<td><a href="/turns/([^"]+)">', page) == ["slow", "asked"]
+    assert '<td data-label="Worked" class="number">10.0 s<div class="soft">4 min 50 s for a person</div>' in page
+    page = await owner.page("/turns?sort=took&descending=1")
+    assert re.findall(r'<td><a href="/turns/([^"]+)">', page) == ["asked", "slow"]
+    assert "and 4 min 50 s until a person had decided" in await owner.page("/turns/asked")
+
+
+async def test_a_cost_below_a_cent_is_exact_on_the_page_of_its_turn(owner: Browsing) -> None:
+    cheap = rows.values_of(trace("cheap", cost_usd=0.0007, unpriced=0))
+    await owner.world.database.write(lambda conn: conn.execute(insert(turn_trace), [cheap]))
+    assert "<dt>Cost</dt><dd>$0.0007</dd>" in await owner.page("/turns/cheap")
+
+
+async def test_turns_are_filtered_by_providers_that_are_configured_no_more(owner: Browsing) -> None:
+    world = owner.world
+    rest = [rows.values_of(trace(one, provider=one)) for one in ("former", "older")]
+    await world.database.write(lambda conn: conn.execute(insert(turn_trace), rest))
+    page = await owner.page("/turns")
+    (choices,) = re.findall(r'<select id="provider".*?</select>', page, re.DOTALL)
+    assert re.findall(r'value="([^"]*)"', choices) == ["", "a", "b", "former", "older"]
+    page = await owner.page("/turns?provider=gone")
+    assert '<option value="gone" selected>' in page, "what an old address asks for is not hidden"
+
+
+@pytest.mark.parametrize(
+    ("calls", "why"),
+    [
+        (0, "This turn had no parts: it asked no model and used no tool."),
+        (2, "The parts of this turn were not kept: the figures above are all that is known of it."),
+    ],
+)
+async def test_a_trace_without_parts_says_why(owner: Browsing, calls: int, why: str) -> None:
+    bare = rows.values_of(trace("bare", model_calls=calls, tool_calls=0, spans=()))
+    await owner.world.database.write(lambda conn: conn.execute(insert(turn_trace), [bare]))
+    assert why in await owner.page("/turns/bare")
 
 
 def test_bars_stand_where_their_spans_are() -> None:
@@ -134,3 +193,13 @@ def test_bars_stand_where_their_spans_are() -> None:
 
 def test_every_kind_of_span_has_a_name() -> None:
     assert set(KINDS) == set(get_args(Kind))
+
+
+@pytest.mark.parametrize("is_kept", [True, False], ids=["with its trace", "without one"])
+async def test_a_link_to_a_trace_stands_where_there_is_one(world_of: Callable[..., World], is_kept: bool) -> None:
+    config = f"[traces]\nenabled = {str(is_kept).lower()}\n"
+    async with world_of(config=config).process() as world, browsing(world) as owner:
+        await world.asks("hello")
+        await world.settled()
+        await world.services.traces.flush()
+        assert ('href="/turns/' in await owner.page("/conversations/telegram%3A77")) == is_kept

@@ -20,7 +20,7 @@ from gateway.channels.keys import ConversationKey
 from gateway.delivery.egress import Guard
 from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import CallJournal, open_journal
-from gateway.delivery.outbox.delivery import Delivery
+from gateway.delivery.outbox.delivery import Delivery, Outlets
 from gateway.delivery.outbox.rows import Claimed
 from gateway.delivery.settings import Settings
 from gateway.phrases.catalogue import read_catalogue
@@ -71,6 +71,7 @@ class World:
         *,
         streams: bool = False,
         settings: Settings = QUIET,
+        outlets: Outlets | None = None,
     ) -> None:
         self.database = database
         self.clock = clock
@@ -78,13 +79,14 @@ class World:
         self.capabilities = capabilities
         self.streams = streams
         self.settings = settings
+        self.outlets = outlets
         self.screens: dict[ConversationKey, Screen] = {}
         self.reports = Reports()
         self.absent: set[ConversationKey] = set()
         self.is_busy = False
         self.guard = Guard()
         self._count = 0
-        self.journals: Callable[[Path], CallJournal] = open_journal
+        self.journals: Callable[[Path], CallJournal] = partial(open_journal, dialect=database.dialect)
         self.journal = CallJournal(home)
         self.delivery = self._new()
 
@@ -102,6 +104,7 @@ class World:
             settings=self.settings,
             is_busy=lambda: self.is_busy,
             guard=self.guard,
+            outlets=self.outlets,
         )
 
     def screen(self, name: str = "1") -> Screen:

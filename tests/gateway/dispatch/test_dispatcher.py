@@ -385,7 +385,7 @@ async def test_a_turn_that_lost_its_lease_is_cut_off(database: Database) -> None
         await until(partial(is_answered, database, "a"))
 
 
-@pytest.mark.requirement("B-08", "B-64")
+@pytest.mark.requirement("B-08", "B-64", "B-88")
 async def test_a_long_turn_keeps_its_lease(database: Database) -> None:
     go_on = anyio.Event()
 
@@ -408,6 +408,37 @@ async def test_a_long_turn_keeps_its_lease(database: Database) -> None:
         await until(renewed)
         go_on.set()
         await until(partial(is_answered, database, "a"))
+
+
+@pytest.mark.requirement("B-08", "B-64", "B-88")
+async def test_a_turn_that_outlasts_its_lease_is_begun_by_nobody_else(database: Database, clock: FakeClock) -> None:
+    go_on = anyio.Event()
+
+    async def turn(_: Work) -> None:
+        await go_on.wait()
+
+    services = House(database, turn, clock=clock)
+    timing = replace(QUICK, queue_timeout=0)
+    theirs = Leases(database, clock=clock, new_id=random_uuid, worker="theirs", timing=timing)
+    async with services.running():
+        await services.says(CHAT, "a")
+        await until(lambda: services.dispatcher.is_running(CHAT))
+        for _ in range(3):
+            before = await lease(database)
+            clock.advance(QUICK.lock_timeout * 2 / 3)
+
+            async def renewed(before: conversation_rows.Lease | None = before) -> bool:
+                now = await lease(database)
+                assert now is not None
+                assert before is not None
+                return now.expires_at != before.expires_at
+
+            await until(renewed)
+            with pytest.raises(LockTimeout):
+                await theirs.take(CHAT)
+        go_on.set()
+        await until(partial(is_answered, database, "a"))
+    assert [work.attempt for work in services.given] == [1]
 
 
 @pytest.mark.requirement("B-11", "B-12", "B-61", "B-83")

@@ -21,6 +21,15 @@ def test_queue_modes(mode: QueueMode, is_running: bool, expected: Verdict) -> No
     assert verdict(mode, is_running=is_running) is expected
 
 
-@pytest.mark.requirement("B-66")
-def test_whoever_writes_while_a_plan_or_goal_is_worked_on_is_not_refused() -> None:
-    assert verdict("drop", is_running=True, preemptible=True) is Verdict.ADMIT
+@pytest.mark.requirement("B-65", "B-66", "B-67")
+@pytest.mark.parametrize(
+    ("mode", "expected"),
+    [
+        pytest.param("queue", Verdict.ADMIT, id="queue: its turn comes"),
+        pytest.param("drop", Verdict.ADMIT, id="drop: it is not refused"),
+        pytest.param("interrupt", Verdict.ADMIT_AND_CANCEL, id="interrupt: that is cancelled as well"),
+    ],
+)
+def test_whoever_writes_while_a_plan_or_goal_is_worked_on(mode: QueueMode, expected: Verdict) -> None:
+    assert verdict(mode, is_running=True, preemptible=True) is expected
+    assert verdict(mode, is_running=False, preemptible=True) is Verdict.ADMIT

@@ -4,6 +4,7 @@ import json
 import re
 import sqlite3
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,12 +14,15 @@ from sqlalchemy import Connection
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
+from agent.ledger import rows
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.payloads import encode_incoming
 from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.access.policy import WRONG_TRIES, Role
 from gateway.router.messages import incoming_from
 from gateway.web.control import OperationError
+from tests.agent.ledger.test_sums import call
+from tests.agent.ledger.world import attribution
 from tests.fakes.waiting import until
 from tests.gateway.world import GROUP, ZOE, World
 
@@ -291,6 +295,24 @@ class TestUsage:
         assert "".join([piece async for piece in world.services.overview.usage_csv()]) == page["lines"]
         assert (await do(world, "usage.export", until="2020-01-01"))["lines"].count("\n") == 1
         assert await do(world, "usage", since="2999-01-01") == []
+
+    async def test_linked_accounts_are_joined_before_the_list_is_cut(self, world_of: Callable[..., World]) -> None:
+        world = world_of(config='[[people]]\nname = "bob"\naccounts = ["telegram:78", "discord:900"]\n')
+        async with world.process():
+            prices = {f"telegram:9{number:03}": 1.0 for number in range(150)} | {
+                "telegram:78": 0.75,
+                "discord:900": 0.5,
+            }
+            calls = [
+                replace(
+                    call(number, usd=usd), at=to_timestamp(world.clock.now()), attribution=attribution(person=person)
+                )
+                for number, (person, usd) in enumerate(prices.items())
+            ]
+            await world.database.write(lambda conn: rows.add(conn, calls))
+            found = await do(world, "usage", group="person")
+            assert (found[0]["name"], found[0]["usd"]) == ("discord:900, telegram:78", "1.2500")
+            assert len(found) == 100
 
     async def test_mistakes_are_told_with_the_fix(self, world: World) -> None:
         assert await refused(world, "usage", group="colour") == (

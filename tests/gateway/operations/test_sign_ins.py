@@ -1,21 +1,24 @@
 """People of the web server and their sign-ins, on both databases."""
 
+from collections.abc import AsyncIterator
 from datetime import timedelta
+from pathlib import Path
 
 import anyio
 import pytest
 from argon2 import PasswordHasher
 from argon2.low_level import Type
-from sqlalchemy import select, update
+from sqlalchemy import make_url, select, update
 
 from agent.storage.database import Database
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.keys import UserId
 from gateway.operations.sign_ins import SignIns
 from gateway.storage import web_sign_ins as rows
-from gateway.storage.tables import web_attempt, web_code, web_person, web_session
+from gateway.storage.tables import web_attempt, web_code, web_key, web_person, web_session
 from gateway.web.control import OperationError
-from gateway.web.sessions import Limit, Visit
+from gateway.web.sessions import OPERATOR, Limit, Sessions, Visit
 from tests.fakes.clock import FakeClock
 
 CHEAP = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
@@ -296,3 +299,82 @@ async def test_an_identity_provider_makes_an_account_once(sign_ins: SignIns) -> 
     await sign_ins.add("bob")
     with pytest.raises(ValueError, match="somebody else's"):
         await sign_ins.person_of("https://id.example/ 2", "bob", "Bob")
+
+
+# -- several processes on one PostgreSQL, each with a home of its own
+
+
+@pytest.fixture
+async def processes(
+    postgres_url: str, clock: FakeClock, tmp_path: Path
+) -> AsyncIterator[list[tuple[SignIns, Sessions]]]:
+    url = make_url(postgres_url).set(drivername="postgresql+psycopg")
+    databases = [PostgresDatabase(url) for _ in range(2)]
+    found = []
+    for name, database in zip(("one", "other"), databases, strict=True):
+        sign_ins = SignIns(database, clock)
+        sessions = Sessions(tmp_path / name, clock)
+        await sign_ins.share_key(tmp_path / name)
+        sessions.open(sign_ins)
+        found.append((sign_ins, sessions))
+    yield found
+    for database in databases:
+        await database.aclose()
+
+
+@pytest.mark.requirement("G-150")
+async def test_a_browser_is_signed_in_at_each_process_until_one_signs_it_out(
+    processes: list[tuple[SignIns, Sessions]], tmp_path: Path
+) -> None:
+    (_, one), (_, other) = processes
+    assert (tmp_path / "one" / "session.key").read_bytes() != (tmp_path / "other" / "session.key").read_bytes()
+    code = await one.new_code(OPERATOR)
+    session = await other.redeem(code, PHONE)
+    assert session is not None
+    assert await one.redeem(code, PHONE) is None, "a link counts once"
+    cookie = other.cookie(session)
+    found = await one.read(cookie)
+    assert found is not None
+    assert (found.person, one.token_matches(found, other.token(session))) == (OPERATOR, True)
+    await one.sign_out(found)
+    assert await other.read(cookie) is None
+
+
+@pytest.mark.requirement("G-150")
+async def test_who_was_signed_in_at_the_first_process_stays_so(
+    postgres_url: str, clock: FakeClock, tmp_path: Path
+) -> None:
+    """Its key, which an earlier version kept in its home alone, becomes that of all."""
+    database = PostgresDatabase(make_url(postgres_url).set(drivername="postgresql+psycopg"))
+    sign_ins, before = SignIns(database, clock), Sessions(tmp_path, clock)
+    before.open(sign_ins)
+    session = await before.redeem(await before.new_code(OPERATOR), PHONE)
+    assert session is not None
+    await sign_ins.share_key(tmp_path)
+    after = Sessions(tmp_path, clock)
+    after.open(sign_ins)
+    assert await after.read(before.cookie(session)) is not None
+    assert (sign_ins.key, after.cookie(session)) == ((tmp_path / "session.key").read_bytes(), before.cookie(session))
+    await database.aclose()
+
+
+@pytest.mark.requirement("G-150")
+async def test_a_limit_on_tries_holds_for_all_processes_together(processes: list[tuple[SignIns, Sessions]]) -> None:
+    limits = [Limit(name="person anna", most=5, within_s=60), Limit(name="address 192.0.2.7", most=20, within_s=60)]
+    counted: list[bool] = []
+
+    async def tries(sign_ins: SignIns) -> None:
+        counted.append(await sign_ins.count_try(limits) is not None)
+
+    async with anyio.create_task_group() as tasks:
+        for _ in range(8):
+            for sign_ins, _ in processes:
+                tasks.start_soon(tries, sign_ins)
+    assert (counted.count(True), len(counted)) == (5, 16)
+
+
+async def test_on_sqlite_the_key_stays_in_the_home(sqlite_database: Database, clock: FakeClock, tmp_path: Path) -> None:
+    sign_ins = SignIns(sqlite_database, clock)
+    await sign_ins.share_key(tmp_path)
+    assert sign_ins.key is None
+    assert not await sqlite_database.read(lambda conn: conn.execute(select(web_key)).all())

@@ -134,6 +134,27 @@ async def test_an_unexpected_end_is_told_beyond_the_chats_alone(world_of: WorldO
         assert not [text for text in world.texts(ANN) if "unexpectedly" in text]
 
 
+async def test_a_crash_loop_is_told_once_an_hour_with_its_count(world_of: WorldOf) -> None:
+    async with smtp_server() as mail:
+        world = world_of(config=by_mail(mail))
+        async with world.process():
+            pass
+        for _ in range(4):  # each one is killed
+            async with world.process():
+                await until(lambda: "I was started after I had ended unexpectedly" in mails(mail))
+                await world.services.machine.look()
+        async with world.process():
+            world.services.alerts.tell("owner_dead", {"chat": "telegram:78"})
+            await until(lambda: "telegram:78" in mails(mail))
+            assert mails(mail).count("unexpectedly") == 1
+            world.clock.ahead_s += 3601
+            await world.services.machine.look()
+            await until(lambda: "I ended unexpectedly 4 times" in mails(mail))
+            await world.services.machine.look()
+            await world.services.drain(1.0)
+        assert mails(mail).count("unexpectedly") == 2
+
+
 @pytest.mark.requirement("G-114")
 async def test_a_disk_that_is_nearly_full_is_told_until_it_has_room(world_of: WorldOf) -> None:
     async with smtp_server() as mail:

@@ -79,6 +79,46 @@ async def test_greylisting_is_waited_out_over_a_restart_in_order(bench: Bench) -
     assert bench.troubles.open == ()
 
 
+async def test_an_address_that_is_refused_for_now_is_tried_again_alone(bench: Bench) -> None:
+    async with smtp_server() as mail:
+        bench.mail_by(mail, "ops@example.org", "later@example.org")
+        mail.unkind = "greylist one"
+        await bench.alert("a")
+        await bench.receivers.send_due()
+        assert mail.recipients == [["ops@example.org"]]
+        assert [one.text.partition(":")[0] for one in bench.troubles.open] == ["alerts do not reach everybody"]
+
+        await bench.new().send_due()
+        assert len(mail.recipients) == 1, "not before its time"
+        bench.clock.advance(retry_after_s(1))
+        await bench.receivers.send_due()
+        assert [(row.receiver, row.state, row.attempts) for row in await bench.rows()] == [
+            ("email", "sent", 1), ("email:later@example.org", "open", 2),
+        ]  # fmt: skip
+        mail.unkind = ""
+        bench.clock.advance(retry_after_s(2))
+        await bench.new().send_due()
+        assert mail.recipients == [["ops@example.org"], ["later@example.org"]], "nobody gets it twice"
+        assert "in a could" in mail.messages[1].get_content()
+    assert await bench.states() == ["sent", "sent"]
+
+
+async def test_an_address_that_was_taken_out_of_the_file_gets_nothing_any_more(bench: Bench) -> None:
+    async with smtp_server() as mail:
+        bench.mail_by(mail, "ops@example.org", "later@example.org")
+        mail.unkind = "greylist one"
+        await bench.alert("a")
+        await bench.receivers.send_due()
+        mail.unkind = ""
+        bench.mail_by(mail, "ops@example.org")
+        bench.clock.advance(retry_after_s(1))
+        await bench.receivers.send_due()
+        assert mail.recipients == [["ops@example.org"]]
+        bench.clock.advance(GIVEN_UP_AFTER.total_seconds())
+        await bench.receivers.send_due()
+    assert await bench.states() == ["sent", "given_up"]
+
+
 async def test_a_receiver_that_fails_holds_up_no_other(bench: Bench) -> None:
     async with smtp_server() as mail, webhook_server() as hook:
         bench.mail_by(mail)

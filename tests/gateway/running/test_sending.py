@@ -4,6 +4,7 @@ from pathlib import Path
 
 from sqlalchemy import select
 
+from agent.core.files.store import LocalFiles
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
 from agent.storage.database import Database
@@ -22,6 +23,7 @@ async def test_said_once_and_delivered(sqlite_database: Database, tmp_path: Path
         sqlite_database,
         clock,
         tmp_path,
+        LocalFiles(),
         deliver=woken.append,
         serves=lambda key: key.platform == "telegram",
         is_admin=lambda person: False,

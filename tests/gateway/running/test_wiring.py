@@ -1,10 +1,12 @@
 """Present rights of a person who set something up earlier."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from agent.core.ids import ConversationId, PersonId
+from agent.goals.goal import Owner
 from gateway.access.grants import AccessBook
 from gateway.access.identities import IdentityBook
 from gateway.access.policy import Decisions
@@ -48,6 +50,25 @@ def test_the_dashboard_asks_for_the_rights_of_now(tmp_path: Path) -> None:
     assert rights.dashboard(UserId("anna")) == set(), "who is blocked has none"
     rights.book.note(Grant(subject="web:operator", kind="person", role="blocked", granted_by="x", at=1))
     assert rights.dashboard(UserId("operator")) == DASHBOARD_RIGHTS, "but nobody is shut out of their own machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """A goal or plan, as rights see it."""
+
+    conversation: ConversationId
+    owner: Owner
+
+
+def test_work_of_somebody_who_was_blocked_since_has_no_rights(tmp_path: Path) -> None:
+    settings = read({"access": {"allow": [BOB]}}, {}, home=tmp_path, source=None)
+    rights = Rights(Live(settings), AccessBook(), Decisions(), IdentityBook())
+    work = Work(ConversationId(BOB), Owner(person=PersonId(BOB), role="member"))
+    held = rights.role_of(work)
+    assert held is not None
+    assert held.role == "member"
+    rights.book.note(BLOCK)
+    assert rights.role_of(work) is None
 
 
 @pytest.mark.requirement("G-69")

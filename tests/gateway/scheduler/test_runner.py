@@ -39,7 +39,7 @@ NINE = Calendar(lines=(Line(hours=(9,)),))  # the clock begins at 12:00 UTC
 class Room:
     """The room around a database. `gone` says why nothing may be done, `quiet` are everybody's quiet hours.
 
-    `mute`: the account's login is refused.
+    `mute`: the account's login is refused. `roles` are those of whoever set a schedule.
     """
 
     database: Database
@@ -50,6 +50,7 @@ class Room:
     gone: str | None = None
     quiet: Quiet | None = None
     mute: bool = False
+    roles: Callable[[Schedule], HeldRoles] = lambda one: HeldRoles(one.creator.role)
     outcomes: list[str] = field(default_factory=list)
     turned_off: list[Schedule] = field(default_factory=list)
     runner: Runner = field(init=False)
@@ -63,7 +64,7 @@ class Room:
             settings=self.settings,
             why_not=lambda _: self.gone,
             reachable=lambda _: not self.mute,
-            role=lambda one: HeldRoles(one.creator.role),
+            role=self.roles,
             quiet=lambda conn, _: self.quiet,
         )
         self.runner = Runner(
@@ -387,6 +388,18 @@ async def test_somebody_who_was_shut_out_wakes_no_agent(lite: Room) -> None:
     await lite.set(Every(seconds=600, anchor=lite.clock.now()), action="ask")
     await lite.passes(minutes=10)
     assert (await lite.asked(), lite.outcomes) == ([], ["unreachable"])
+
+
+async def test_one_that_breaks_halfway_leaves_nothing_of_its_work(lite: Room) -> None:
+    """A moment that is noted as fired would never be made up for."""
+
+    def broken(schedule: Schedule) -> HeldRoles:
+        raise LookupError(schedule.plan.text)
+
+    lite.roles = broken
+    await lite.set(in_(lite.clock, minutes=1), "broken", action="ask")
+    await lite.passes(minutes=1)
+    assert (await lite.states(), await lite.ledger(), await lite.asked()) == ({"failed": 1}, [], [])
 
 
 async def test_one_that_cannot_be_read_holds_nobody_up(lite: Room) -> None:

@@ -1,23 +1,31 @@
 """A place gets a new name: everything follows at once, and whoever still works under the old one is fenced."""
 
 from functools import partial
+from pathlib import Path
 
+import anyio
 import pytest
-from sqlalchemy import Connection, insert, select
+from sqlalchemy import Connection, insert, select, text
 
 from agent.core.errors import Fenced
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.goals import store as goals
 from agent.goals.goal import Auto, Limits, Owner
+from agent.ledger import rows as ledger_rows
+from agent.ledger import sums
+from agent.ledger.rows import Approval
+from agent.ledger.spending import Account
 from agent.storage import conversation_rows, outbox_rows
 from agent.storage.database import Database, check_epoch
 from agent.storage.tables import conversation, guideline, message, metadata, session
 from gateway.storage import grants, settings_rows
 from gateway.storage.grants import Grant
 from gateway.storage.rekey import rekey, rekey_grants
+from gateway.storage.repair import open_database
 from gateway.storage.settings_rows import Row
 from gateway.storage.tables import schedule
+from tests.agent.ledger.test_sums import NOW, call, summed_up
 from tests.fakes.agents import admit
 
 OLD, NEW = ConversationId("telegram:-5"), ConversationId("telegram:-1005")
@@ -126,6 +134,64 @@ async def test_grants_of_the_place_and_in_the_place_follow(database: Database) -
         ("telegram:78", "telegram:-1005", "blocked"),
         ("telegram:79", "", "member"),
     ]
+
+
+async def test_approvals_of_more_follow_numbered_after_those_of_the_new_place(database: Database) -> None:
+    await database.write(partial(furnish, key=OLD, name="old"))
+    given = [
+        *(Approval(account=Account("channel", OLD, "2026-11-22"), number=at, usd=at, tokens=0, by="x", at=at)
+          for at in (1, 2)),
+        Approval(account=Account("channel", OLD, "2026-11"), number=1, usd=9.0, tokens=0, by="x", at=1),
+        Approval(account=Account("channel", NEW, "2026-11-22"), number=1, usd=5.0, tokens=0, by="x", at=1),
+        Approval(account=Account("person", OLD, "2026-11-22"), number=1, usd=7.0, tokens=0, by="x", at=1),
+    ]  # fmt: skip
+    for approval in given:
+        assert await database.write(partial(ledger_rows.approve, approval=approval))
+    assert await database.write(partial(rekey, old=OLD, new=NEW))
+    found = await database.read(partial(ledger_rows.approvals, periods=["2026-11-22", "2026-11"]))
+    assert sorted((*one.account, one.number, one.usd) for one in found) == [
+        ("channel", NEW, "2026-11", 1, 9.0),
+        ("channel", NEW, "2026-11-22", 1, 5.0),
+        ("channel", NEW, "2026-11-22", 2, 1.0),
+        ("channel", NEW, "2026-11-22", 3, 2.0),
+        ("person", OLD, "2026-11-22", 1, 7.0),
+    ]
+
+
+@pytest.mark.parametrize("renamed_first", [False, True], ids=["while sums are made", "before sums are made"])
+async def test_sums_that_are_made_at_the_same_time_lose_no_call_and_count_none_twice(
+    postgres_url: str, tmp_path: Path, renamed_first: bool
+) -> None:
+    """PostgreSQL alone: SQLite has one writer."""
+    postgres = await open_database(postgres_url, tmp_path)
+    calls = [call(number, place=OLD) for number in range(6)]
+    await postgres.write(partial(furnish, key=OLD, name="old"))
+    await postgres.write(lambda conn: ledger_rows.add(conn, calls[:3]))
+    await summed_up(postgres)
+    await postgres.write(lambda conn: ledger_rows.add(conn, calls[3:]))
+    newest = await postgres.read(sums.newest)
+
+    def rename(conn: Connection) -> None:
+        rekey(conn, OLD, NEW)
+
+    def sum_up(conn: Connection) -> None:
+        sums.sum_up(conn, up_to=newest)
+
+    first, second = (rename, sum_up) if renamed_first else (sum_up, rename)
+    changed = anyio.Event()
+
+    def held(conn: Connection) -> None:
+        first(conn)
+        changed.set()
+        conn.execute(text("select pg_sleep(1)"))  # the other is done by then, or waits for this transaction to end
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(postgres.write, held)
+        await changed.wait()
+        await postgres.write(second)
+    by = await postgres.read(partial(sums.by_name, kind="channel", periods=sums.months_until(NOW, 12)))
+    assert {name: one.calls for name, one in by.items()} == {NEW: 6}
+    await postgres.aclose()
 
 
 async def test_one_goal_stays_active_that_of_the_new_place(database: Database) -> None:

@@ -122,7 +122,8 @@ def test_message_arguments_extras_and_exceptions_are_covered(lines: io.StringIO)
     try:
         raise ValueError(f"refused: {TELEGRAM} and top-secret")
     except ValueError:
-        log.exception("with %s and %r", "top-secret", {"token": SLACK}, extra={"detail": "top-secret", "count": 3})
+        extra = {"detail": "top-secret", "count": 3, "why": ValueError("top-secret"), "tried": ["top-secret"]}
+        log.exception("with %s and %r", "top-secret", {"token": SLACK}, extra=extra)
     text = lines.getvalue()
     assert all(secret not in text for secret in ("top-secret", TELEGRAM.split(":")[1], "abcdefghijkl"))
     line = json.loads(text)

@@ -70,7 +70,7 @@ class Traced:
 
     def __init__(self, database: Database, clock: FakeClock) -> None:
         self.database, self.clock, self.settings = database, clock, TraceSettings()
-        self.forgotten, self.errors = Forgotten(), list[Exception]()
+        self.forgotten, self.errors = Forgotten(clock.monotonic), list[Exception]()
         self.bus = EventBus(lambda error, event: self.errors.append(error))
         self.recorder = Recorder(
             database, clock, settings=lambda: self.settings, forgotten=self.forgotten, writer="process"

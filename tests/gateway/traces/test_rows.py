@@ -1,5 +1,6 @@
 """Traces and figures on both databases: written once, read by pages, removed in steps."""
 
+import sqlite3
 import time
 from collections.abc import Mapping
 from functools import partial
@@ -156,6 +157,37 @@ async def test_a_page_of_a_hundred_thousand_traces_is_read_within_twenty_millise
         assert min(ms for ms, _ in tries) <= QUICK_MS, where
         is_rare = "slower_than_ms" in where and "conversation" in where
         assert bool(tries[0][1]) is not is_rare
+
+
+@pytest.mark.requirement("G-66")
+async def test_a_few_slow_traces_cost_the_same_to_find_however_many_there_are(sqlite_database: Database) -> None:
+    """They are the oldest, so that who walks back from the newest on reads the whole table. Not timed, but counted."""
+    few, many = 2 * rows.LOOKED_AT, 6 * rows.LOOKED_AT
+
+    def fill(conn: Connection, begin: int, end: int) -> None:
+        values = rows.values_of(trace()) | {"spans": "[]"}
+        elapsed = ((number, 60_000 if number < 5 else 500) for number in range(begin, end))
+        conn.execute(insert(turn_trace), [values | {"run_id": f"r{run}", "elapsed_ms": ms} for run, ms in elapsed])
+
+    def steps(conn: Connection) -> int:
+        """Steps of SQLite's virtual machine for one page."""
+        taken, raw = [0], conn.connection.driver_connection
+        assert isinstance(raw, sqlite3.Connection)
+
+        def tick() -> int:
+            taken[0] += 1
+            return 0
+
+        raw.set_progress_handler(tick, 1)
+        found = rows.traces(conn, slower_than_ms=30_000)
+        raw.set_progress_handler(None, 0)
+        assert runs(found) == ["r4", "r3", "r2", "r1", "r0"]
+        return taken[0]
+
+    await sqlite_database.write(partial(fill, begin=0, end=few))
+    short = await sqlite_database.read(steps)
+    await sqlite_database.write(partial(fill, begin=few, end=many))
+    assert await sqlite_database.read(steps) < short * 1.1
 
 
 @pytest.mark.requirement("G-64")

@@ -47,3 +47,9 @@ async def test_a_large_upload_over_a_slow_line_has_more_time() -> None:
 async def test_a_body_above_the_limit_is_refused() -> None:
     assert (await posted(bytes(SMALL_BODY + 1), body_within_s=5)).status_code == 413
     assert (await posted(bytes(SMALL_BODY), body_within_s=5)).text == str(SMALL_BODY)
+
+
+async def test_a_body_in_pieces_counts_as_a_whole() -> None:
+    piece = bytes(SMALL_BODY // 4)
+    assert (await posted(pieces(4, piece, 0.0), body_within_s=5)).text == str(4 * len(piece))
+    assert (await posted(pieces(6, piece, 0.0), body_within_s=5)).status_code == 413

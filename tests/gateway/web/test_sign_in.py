@@ -148,6 +148,7 @@ async def test_guessing_a_password_is_slowed_down(site: Site, stranger: httpx2.A
 
 
 @pytest.mark.requirement("G-70")
+@pytest.mark.slow  # seven seconds of hashes
 async def test_guesses_from_many_addresses_meet_the_limit_of_the_person(tmp_path: Path) -> None:
     settings = WebSettings(port=0, trusted_proxies=("127.0.0.1",))
     async with running_site(tmp_path, settings) as site, browser(site.url) as client:

@@ -105,7 +105,8 @@ async def test_another_process_finds_the_very_same_window_after_every_turn(datab
     results = [part.content for one in stored for part in one.message.tool_results]
     assert all(content == "row " * 300 for content in results), "and rewrites nothing"
     records = [part for one in stored for part in one.message.parts if isinstance(part, CompactionPart)]
-    assert records, "every compaction left its record"
+    compactions = [event for event in world.events if isinstance(event, CompactComplete)]
+    assert len(records) == len(compactions) > 1, "every compaction left its record, and no later one took it away"
 
 
 @pytest.mark.requirement("Z-29", "W-13", "B-25")
@@ -324,7 +325,10 @@ async def test_the_status_tells_what_was_gained_and_the_calls_are_counted(
     for number in range(12):
         await world.say(f"{number}: " + "word " * 500)
     done = next(event for event in world.events if isinstance(event, CompactComplete))
-    assert f"Compacting: {done.tokens_before}→{done.tokens_after} tokens" in world.outbox.statuses
+    gained = f"Compacting: {done.tokens_before}→{done.tokens_after} tokens"
+    begun = world.outbox.statuses.index("Summarising the older part of this conversation…")
+    assert begun < world.outbox.statuses.index(gained), "people see that it goes on, then what it came to"
+    assert {say.text for say in await world.says()} == {"ok"}, "and no message tells of it"
     await world.ledger.flush()
     rows = await world.usage_rows()
     assert sum(row.purpose == "compaction" for row in rows) == len(model.asides)

@@ -22,6 +22,7 @@ from agent.storage.database import Database, check_epoch
 from agent.storage.tables import cleared_result, conversation, guideline, message, passage
 from gateway.storage.repair import open_database
 from tests.agent.world import ANN, KEY, World
+from tests.fakes.clock import FakeClock
 from tests.fakes.provider import ScriptedProvider, calls, says
 from tests.scenarios.context.test_compaction import REACTIVE, Lookup
 
@@ -147,7 +148,7 @@ async def test_what_was_made_of_a_clean_message_goes_too(sqlite_database: Databa
 
 
 def test_words_that_are_being_forgotten_may_not_be_written_back() -> None:
-    told = Forgotten()
+    told = Forgotten(FakeClock().monotonic)
     assert told.may_write(KEY, 0)
     with told.going_on([KEY]):
         assert not told.may_write(KEY, 0)

@@ -82,6 +82,7 @@ async def test_a_model_that_repeats_itself_is_stopped(world: GoalWorld) -> None:
     assert goal.why.key == "goal_why_stuck"
 
 
+@pytest.mark.requirement("Z-115")
 async def test_a_cap_in_money_holds_before_the_call_that_would_break_it(world: GoalWorld) -> None:
     world.worker.prices = Prices(input=100.0, output=0.0)
     world.worker.scripts = [says(f"Step {number}.", usage=Usage(prompt=2500, output=5)) for number in range(9)]
@@ -138,6 +139,25 @@ async def test_what_people_ask_counts_and_is_not_held_up_by_the_goal(world: Goal
     assert (await world.goal()).used.tokens == 30
 
 
+@pytest.mark.requirement("Z-95")
+async def test_what_people_ask_is_done_though_the_goal_that_is_worked_on_has_next_to_nothing_left(
+    world: GoalWorld,
+) -> None:
+    world.worker.scripts = [
+        says("Step.", usage=Usage(prompt=9_000, output=990)),
+        calls("current_time"),
+        says("It is noon, and one page is left."),
+    ]
+    await world.start(limits=Limits(tokens=10_000))
+    assert (await world.live(turns=1)).status == "active"
+    assert await world.say("what time is it, and what is left to do?") == ["It is noon, and one page is left."]
+    [result] = world.worker.requests[-1].messages[-1].tool_results
+    assert not result.is_error
+    goal = await world.live()
+    assert (len(world.worker.requests), goal.status) == (3, "paused"), "by itself it goes on no more"
+
+
+@pytest.mark.requirement("Z-115")
 async def test_a_cap_in_money_forbids_calls_without_a_price(world: GoalWorld) -> None:
     await world.start(limits=Limits(usd=1.0))
     goal = await world.live()
@@ -332,7 +352,7 @@ async def test_after_a_death_it_is_an_orphan_told_once_and_can_be_resumed(databa
     assert len(world.worker.requests) == 2  # nothing goes on by itself
     assert (goal.status, (await world.auto()).state) == ("paused", "orphaned")
     assert [say.kind for say in await world.told()] == ["notice"]
-    assert [each.id for each in await world.goals.subagent_registry(world.key)] == [goal.id]
+    assert [each.id for each in await world.goals.worked_alone(world.key)] == [goal.id]
     await world.goals.resume(world.key, None, autonomous=True)
     assert (await world.live()).status == "completed"
 

@@ -1,14 +1,18 @@
 """Whole turns with a memory: what the background makes of them, and that its trouble stays its own."""
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
 from sqlalchemy import Connection, func, select, text
 
 from agent.compaction.settings import MemorySettings
+from agent.core.errors import ProviderRefused
+from agent.core.events import MemorySearched
 from agent.memory.graph import parsed
 from agent.memory.settings import GraphSettings, RecallSettings, SemanticSettings
 from agent.memory.vectors import NoVectors, Vectors
@@ -17,7 +21,8 @@ from agent.storage.database import Database
 from agent.storage.tables import memory_vector, relation, skill_outcomes
 from tests.agent.world import World
 from tests.fakes.embedding import FakeEmbedder
-from tests.fakes.provider import ScriptedProvider, fails, says
+from tests.fakes.provider import ScriptedProvider, calls, fails, says
+from tests.fakes.tools import FakeTool
 from tests.fakes.waiting import until
 
 GRAPH = (
@@ -30,14 +35,16 @@ GRAPH = (
 class MemoryWorld(World):
     """With vectors of a fake embedder, and the graph on if wanted."""
 
-    def __init__(self, database: Database, home: Path, *providers: ScriptedProvider, graph: bool = False) -> None:
+    def __init__(
+        self, database: Database, home: Path, *providers: ScriptedProvider, graph: bool = False, **more: Any
+    ) -> None:
         self.embedder = FakeEmbedder(same={"vessel": "boat"})
         memory = MemorySettings(
             graph=GraphSettings(enabled=graph, every=2),
             recall=RecallSettings(timeout_s=60),
             semantic=SemanticSettings(engine="auto"),
         )
-        super().__init__(database, home, *providers, settings=Settings(memory=memory))
+        super().__init__(database, home, *providers, settings=Settings(memory=memory), **more)
 
         async def embedder() -> FakeEmbedder:
             return self.embedder
@@ -57,6 +64,12 @@ async def background(world: World) -> AsyncIterator[None]:
         group.cancel_scope.cancel()
 
 
+async def new_session(world: World) -> None:
+    """The next message begins another session, in another process."""
+    await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
+    await world.restart()
+
+
 def block(provider: ScriptedProvider) -> str:
     """The recalled block of the newest request."""
     return provider.requests[-1].reminder.partition("<reminder>")[0]
@@ -73,8 +86,7 @@ async def test_what_was_said_is_found_by_meaning_in_another_session(database: Da
 
         await until(has_vector)
         world.agent.operations.new_session()
-        await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
-        await world.restart()
+        await new_session(world)
         await world.say("In which town is that vessel moored these days?")
     assert "The boat lies in Bergen" in block(provider)
     assert block(provider).index("<memory>") == 0
@@ -108,8 +120,7 @@ async def test_nothing_is_recalled_while_the_operator_has_it_off(sqlite_database
     recalled = []
     for settings in (Settings(memory=MemorySettings(recall=RecallSettings(enabled=False))), on):
         world.settings = settings
-        await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
-        await world.restart()
+        await new_session(world)
         await world.say("Where does the boat lie since spring?")
         recalled.append("The boat lies in Bergen" in block(provider))
     assert recalled == [False, True]
@@ -117,17 +128,72 @@ async def test_nothing_is_recalled_while_the_operator_has_it_off(sqlite_database
 
 @pytest.mark.requirement("Z-11")
 async def test_fixed_order_of_what_is_recalled(sqlite_database: Database, tmp_path: Path) -> None:
-    provider = ScriptedProvider(
-        scripts=[says("Noted: the heron loader is\n```python\ndef load_heron(): ...\n```\nfine.")]
-    )
-    world = MemoryWorld(sqlite_database, tmp_path, provider)
-    await world.say("How does the friend of the heron loader, load_heron, work?")
-    await world.database.write(lambda conn: conn.execute(text("UPDATE conversation SET session_id = NULL")))
-    await world.restart()
-    await world.say("Show me the heron loader load_heron again, my friend")
+    code = "Noted: the heron loader is\n```python\ndef load_heron(): ...\n```\nfine."
+    provider = ScriptedProvider(scripts=[says(code)], aside=says(GRAPH))
+    world = MemoryWorld(sqlite_database, tmp_path, provider, graph=True)
+    async with background(world):
+        await world.say("How does the friend of the heron loader, load_heron, work?")
+        await world.say("My sister Ida lives in Oslo and likes the heron loader.")
+
+        async def has_edges() -> bool:
+            return await world.rows_in(relation) == 2
+
+        await until(has_edges)
+    await new_session(world)
+    await world.say("Who is the sister of Ida, and what was the heron loader load_heron of my friend?")
     shown = block(provider)
-    assert shown.index("[semantic recall]") < shown.index("[code context]")
-    assert "def load_heron()" in shown.partition("[code context]")[2]
+    assert re.findall(r"(?m)^\[(.+)\]$", shown) == ["semantic recall", "code context", "graph facts"]
+    assert "def load_heron()" in shown.partition("[code context]")[2].partition("[graph facts]")[0]
+    assert "Ida sister of Ann" in shown.partition("[graph facts]")[2]
+
+
+@pytest.mark.requirement("Z-138")
+async def test_a_turn_that_finds_nothing_by_words_and_meaning_notes_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    world = MemoryWorld(sqlite_database, tmp_path, ScriptedProvider())
+    await world.say("The boat lies in Bergen since spring.")
+    await new_session(world)
+    await world.say("Hello.")  # only a session's first words look for facts, too
+    missing, known = "petrels nest near cliffs", "that boat near Bergen"
+    await world.say(missing)
+    await world.say(known)
+    found = [(event.strategy, event.results > 0) for event in world.events if isinstance(event, MemorySearched)]
+    assert found[-2:] == [("hybrid", False), ("hybrid", True)]
+    await world.memory.misses.flush()
+    misses = select(skill_outcomes.c.query).where(skill_outcomes.c.strategy == "hybrid")
+    queries = await world.database.read(lambda conn: conn.execute(misses).scalars().all())
+    assert missing in queries
+    assert known not in queries, "what was found is no miss"
+
+
+@pytest.mark.requirement("Z-15")
+async def test_an_answer_after_a_tool_call_is_remembered_with_the_words_it_answers(
+    database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "hall"}), says("The heron loader is in hall seven.")])
+    world = MemoryWorld(database, tmp_path, provider, tools=(FakeTool(),))
+    assert await world.say("Please look for the heron loader.") == ["The heron loader is in hall seven."]
+    await new_session(world)
+    await world.say("In which hall is the heron loader?")
+    assert "Ann: Please look for the heron loader." in block(provider)
+    assert "you: The heron loader is in hall seven." in block(provider)
+
+
+@pytest.mark.requirement("Z-15")
+async def test_what_was_said_in_a_turn_that_failed_is_kept(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[fails(ProviderRefused("bad key"))])
+    world = MemoryWorld(sqlite_database, tmp_path, provider)
+    (told,) = await world.say("The boat lies in Bergen since spring.")
+    assert "refused the request" in told
+    await world.say("Hello again.")
+    assert [message.content for message in provider.requests[-1].messages] == [
+        "The boat lies in Bergen since spring.",
+        "Hello again.",
+    ]
+    await new_session(world)
+    await world.say("Where does the boat lie since spring?")
+    assert "The boat lies in Bergen" in block(provider)
 
 
 @pytest.mark.parametrize("broken", ["memory_vector", "relation", "embedder", "model"])

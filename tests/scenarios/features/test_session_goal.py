@@ -41,6 +41,11 @@ async def new(work: Work, agent: Operations) -> CommandResult:
     return CommandResult()
 
 
+async def resume(work: Work, agent: Operations) -> CommandResult:
+    await agent.resume()
+    return CommandResult()
+
+
 @pytest.mark.requirement("Z-83", "Z-84", "Z-85", "Z-86", "Z-93", "Z-145")
 async def test_it_is_active_then_completed_then_the_next(database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[says("I look at it."), says("It is done."), says("Sure.")])
@@ -124,6 +129,23 @@ async def test_clear_and_reset_forget_it(command: str, sqlite_database: Database
     assert (await world.agent.operations.session_goal()).state == "idle"
 
 
+@pytest.mark.requirement("Z-87")
+async def test_who_goes_back_to_a_session_that_was_left_for_a_fresh_one_finds_no_goal_in_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider, settings=FOLLOWED)
+    world.built_ins.commands |= {"/new": new, "/resume": resume}
+    await world.say("write a poem about the sea")
+    await world.say("/new")
+    await world.say("translate this letter")
+    await world.say("/resume")
+    assert (await world.agent.operations.session_goal()).state == "idle"
+    await world.say("paint the fence in the garden")
+    assert "write a poem about the sea" in str(provider.requests[-1].messages), "it is the session that was left"
+    assert "<current_goal>\npaint the fence in the garden\n</current_goal>" in provider.requests[-1].system.volatile
+
+
 @pytest.mark.requirement("Z-94", "Z-95")
 @pytest.mark.parametrize(
     "settings",
@@ -163,6 +185,22 @@ async def test_a_model_reads_its_text_only_where_that_is_wanted(sqlite_database:
     world.settings = Settings()
     await world.say("write another poem please")
     assert "current_goal" not in provider.requests[-1].system.volatile
+
+
+@pytest.mark.requirement("Z-96")
+async def test_an_identity_that_names_the_goal_is_told_its_text_alone(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(scripts=[says("Yes."), says("It is done."), says("Bye.")])
+    named = "---\nname: T\n---\nYou are after: {current_goal}. So much for that."
+    world = World(sqlite_database, tmp_path, provider, settings=FOLLOWED, agent_md=named)
+    await world.say("write a poem about the sea")
+    await world.say("and make it rhyme")
+    await world.say("thanks")
+    sent = [request.system.stable + request.system.volatile for request in provider.requests]
+    assert "You are after: <current_goal>\nwrite a poem about the sea\n</current_goal>. So much" in sent[0]
+    assert "You are after: (none). So much" in sent[2], "it is reached"
+    assert not any(state in text for text in sent for state in ("idle", "active", "completed"))
 
 
 async def test_turns_of_people_count_for_the_kept_goal(sqlite_database: Database, tmp_path: Path) -> None:

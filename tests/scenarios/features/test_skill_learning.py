@@ -68,6 +68,23 @@ async def test_one_line_hints_a_skill_and_the_turn_credits_it(sqlite_database: D
     assert [event.skill for event in world.events if isinstance(event, SkillPicked)] == ["mail"]
 
 
+@pytest.mark.requirement("W-05")
+async def test_words_that_hardly_fit_a_skill_hint_none(sqlite_database: Database, tmp_path: Path) -> None:
+    """They have two words of its description, and ask for nothing."""
+    provider = ScriptedProvider()
+    world = with_skills(World(sqlite_database, tmp_path, provider), "mail")
+    words = "my uncle writes letters to the paper about harbours"
+    fit = world.catalogue.snapshot.index.scores(words)["mail"]
+    assert 0 < fit < LearningSettings().min_fit, "or another case is tried"
+    assert await world.say(words) == ["ok"]
+    assert 'The skill "' not in "".join(prompts(provider)[0])
+    assert world.learning.hinted(world.key) is None
+    assert not [event for event in world.events if isinstance(event, SkillPicked)]
+    assert world.learning.router.kept("mail").arm == Arm(), "nothing was credited"
+    await world.say("write to Ida")
+    assert HINT in prompts(provider)[1][2], "where it fits, it is hinted"
+
+
 @pytest.mark.requirement("W-08")
 async def test_a_skill_for_people_only_is_not_hinted_to_the_model_when_a_person_calls_it_up(
     sqlite_database: Database, tmp_path: Path

@@ -13,7 +13,7 @@ from agent.inbox import WorkKind
 from agent.memory.settings import RecallSettings
 from agent.memory.vectors import NoVectors, Vectors
 from agent.run.prefix import causes
-from agent.run.settings import Settings
+from agent.run.settings import PlacePolicy, Settings
 from agent.skills.catalogue import NOTHING, Entry, Reason, Snapshot
 from agent.skills.settings import SkillSettings
 from agent.skills.skill import Origin, parsed
@@ -74,6 +74,26 @@ async def test_without_skills_a_request_is_as_it_always_was(sqlite_database: Dat
     assert "kill" not in without.system.stable + without.system.volatile
     assert without.tools is waiting.tools is off.tools
     assert "load_skill" not in {spec.name for spec in without.tools.specs}
+
+
+@pytest.mark.requirement("Z-18")
+async def test_every_message_is_asked_with_instructions_rules_and_skills_as_they_are_then(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider()
+    world = skilled(sqlite_database, tmp_path, provider, TEA)
+    await world.say("hello")
+    os.utime(world.write_persona("default", "---\nname: T\n---\nYou are new."), ns=(1, 1))
+    await world.say("hello")
+    world.settings = Settings(place=PlacePolicy(instructions="Answer in rhymes."))
+    await world.say("hello")
+    world.catalogue.put(snapshot(entry(JAM)))
+    await world.say("hello")
+    seen = [
+        tuple(words in request.system.stable for words in ("You are new.", "Answer in rhymes.", "- jam:"))
+        for request in provider.requests
+    ]
+    assert seen == [(False, False, False), (True, False, False), (True, True, False), (True, True, True)]
 
 
 @pytest.mark.requirement("Z-08", "Z-21", "R-11")

@@ -163,7 +163,7 @@ async def test_what_cannot_be_read_is_told_to_model_and_person(
     assert len([text for text in world.texts() if "I could not read" in text]) == 1, "once, with its own answer"
 
 
-@pytest.mark.requirement("Z-162")
+@pytest.mark.requirement("Z-162", "G-05", "R-53")
 async def test_a_stop_ends_the_reading(world: World) -> None:
     endless_tags(world.home / "tags.docx")
     data = (world.home / "tags.docx").read_bytes()

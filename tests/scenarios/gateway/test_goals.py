@@ -2,20 +2,22 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, update
+from sqlalchemy import Connection, select, update
 
 from agent.storage.tables import inbox
+from agent.storage.timestamps import from_timestamp
 from gateway.channels.errors import ChannelFatal
 from gateway.storage.grants import Grant
 from tests.fakes.channel import Act
 from tests.fakes.llm_server import LlmServer
 from tests.fakes.waiting import until
-from tests.gateway.world import ANN, BOB, GROUP, World
+from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 AUTO = """
 [agent.goal]
@@ -48,6 +50,17 @@ def works(text: str, **more: Any) -> Mapping[str, Any]:
     return {"match": {"contains": "[autonomous]"}, "reply": {"text": text, **more}}
 
 
+def once(rule: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same rule for one request alone."""
+    return {**rule, "times": 1}
+
+
+def turns_by_itself(world: World) -> Sequence[Mapping[str, Any]]:
+    """Requests of turns without a person."""
+    newest = ((body, json.dumps(body["messages"][-1])) for body in world.llm.bodies)
+    return [body for body, text in newest if "[autonomous]" in text and "Is the goal reached?" not in text]
+
+
 @pytest.fixture
 def world(tmp_path: Path, sqlite_template: Path, llm: LlmServer) -> World:
     return World(tmp_path, sqlite_template, llm, config=AUTO)
@@ -76,6 +89,87 @@ async def test_it_works_by_itself_with_one_message_until_it_is_reached(world: Wo
         assert "reached" in await world.asks("/goal list", "Goals of this chat")
         overview = await world.services.overview.overview()
         assert [(goal.text, goal.state, goal.turns) for goal in overview.goals] == [("tidy up the wiki", "achieved", 2)]
+
+
+@pytest.mark.requirement("Z-115")
+async def test_it_takes_no_more_turns_than_it_was_told_to(world: World) -> None:
+    world.script(judged(False, "pages are missing"), *(once(works(f"Page {number} is tidy.")) for number in range(9)))
+    async with world.process():
+        started = await world.asks("/goal create tidy up the wiki --auto --turns 3", "I start now")
+        assert "with at most 3 turns" in started
+        await world.shows("The limit of 3 turns")
+        await world.settled()
+        assert len(turns_by_itself(world)) == 3
+        assert "turn 3/3" in await world.asks("/agents", "Autonomous Goals")
+
+
+@pytest.mark.requirement("Z-131")
+async def test_agents_counts_the_turns_since_the_newest_check_too(world: World) -> None:
+    world.script(judged(False, "pages are missing"), works("Still looking."))
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")
+        await world.shows("No progress in 3 turns")
+        told = await world.asks("/agents", "Autonomous Goals")
+        assert "turn 3/50" in told
+        assert "checked after turn 2: pages are missing" in told
+
+
+@pytest.mark.requirement("Z-122")
+@pytest.mark.parametrize(
+    "fault",
+    [{"kind": "error", "status": 401}, {"kind": "error", "status": 500}, {"kind": "drop"}],
+    ids=["it refuses", "it breaks", "it hangs up"],
+)
+async def test_while_the_supervisor_is_out_of_order_the_model_at_work_is_not_its_own_judge(
+    world: World, fault: Mapping[str, Any]
+) -> None:
+    world.script(judged(True), *(once(works(f"Page {number} is tidy.")) for number in range(20)))
+    world.llm.fails(**fault, model="model-b", times=99)
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")
+        await world.shows("It could not be checked 3 times in a row.")
+        await world.settled()
+        assert not any("is reached" in text for text in world.texts())
+        checked_by = {body["model"] for body in world.llm.bodies if "Is the goal reached?" in json.dumps(body)}
+        assert checked_by == {"model-b"}
+
+
+@pytest.mark.requirement("Z-118")
+async def test_a_person_is_answered_during_the_pause_between_two_turns(world: World) -> None:
+    """However long the pause: it is waited for beside everything else."""
+    world.config = AUTO.replace("_delay_ms = 20", "_delay_ms = 10000")
+    world.script(works("A step."))
+    due = select(inbox.c.not_before).where(inbox.c.kind == "system", inbox.c.status == "new")
+    async with world.process():
+
+        async def next_turn() -> datetime | None:
+            at = await world.database.read(lambda conn: conn.execute(due).scalar_one_or_none())
+            return from_timestamp(at) if at is not None else None
+
+        async def rests() -> bool:
+            return len(turns_by_itself(world)) == 1 and await next_turn() is not None
+
+        await world.asks("/goal create tidy up the wiki --auto", "I start now")
+        await until(rests)
+        await world.asks("hello there", "hello there")
+        resumes_at = await next_turn()
+        assert resumes_at is not None
+        assert world.clock.now() < resumes_at
+        assert len(turns_by_itself(world)) == 1
+
+
+@pytest.mark.requirement("Z-117")
+async def test_work_that_is_resumed_waits_for_the_turn_that_goes_on_and_is_taken_up_after_it(world: World) -> None:
+    world.script(judged(True), slowly("something slow"), works("Every page is tidy."))
+    async with world.process():
+        await world.asks("/goal create tidy up the wiki", "Goal 1")
+        await world.say("something slow")
+        await world.until_asked()
+        await world.asks("/goal resume 1 --auto", "I go on")
+        assert not turns_by_itself(world)
+        world.go_on("something slow")
+        await world.shows("is reached: tidy up the wiki")
+        assert turns_by_itself(world)
 
 
 @pytest.mark.requirement("Z-129", "Z-131")

@@ -83,7 +83,7 @@ async def test_what_people_call_themselves_their_chats_and_files(world: World, n
             assert tag not in text
         assert "x" * 300 not in text
     await stranger(world, name)
-    page = render("overview.html", layout="fragment.html", overview=await world.services.overview.overview(),
+    page = render("overview.html", layout="fragment.html", paused=(), overview=await world.services.overview.overview(),
                   headline="", state="good", reasons=(), figures=(), plots=(), kinds={}, rights=DASHBOARD_RIGHTS,
                   navigation=(), has_alerts=False, pages={})  # fmt: skip
     plain(page)

@@ -145,7 +145,7 @@ async def test_wrong_codes_are_limited_for_each_person(two: World) -> None:
 # What is shared.
 
 
-@pytest.mark.requirement("G-55", "G-25")
+@pytest.mark.requirement("G-55", "G-25", "W-10")
 async def test_a_fact_of_one_account_is_recalled_on_the_other_and_in_no_group(two: World) -> None:
     async with two.process() as world:
         await world.answered(TOLD, person=BOB)
@@ -156,7 +156,8 @@ async def test_a_fact_of_one_account_is_recalled_on_the_other_and_in_no_group(tw
         await world.asks("/new", **ON_DISCORD)
         await world.answered(ASKED, **ON_DISCORD)
         seen = request_with(world, ASKED)
-        assert f"Bob's locker code at the gym is {SECRET}." in seen
+        facts = seen.partition("[known facts]")[2].partition("[semantic recall]")[0]
+        assert f"Bob's locker code at the gym is {SECRET}." in facts, "as a fact, and not only as something found"
         assert "Please keep in mind that my locker code" in seen
         for person, chat, on in ((DEE, FAR, "discord"), (BOB, GROUP, "telegram")):
             await world.answered(f"@bot in {chat}: {ASKED}", "@bot", person=person, chat=chat, on=on)

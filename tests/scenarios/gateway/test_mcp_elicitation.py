@@ -54,7 +54,6 @@ async def test_a_form_is_filled_in_by_words_and_buttons(world_of: Callable[..., 
         assert "Without an answer" not in ended
 
 
-@pytest.mark.slow  # a server is started
 async def test_only_who_was_asked_answers_in_a_group_and_may_decline(world_of: Callable[..., World]) -> None:
     async with world_of(config=server()).process() as world:
         await connected(world)

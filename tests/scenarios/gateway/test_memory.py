@@ -377,17 +377,19 @@ async def test_a_memory_that_fails_costs_no_turn(world: World) -> None:
 REACHED = """
     memory memory_vector entity relation user_model skill_outcomes message passage cleared_result guideline session
     session_goal goal inbox outbox turn tool_call approval approval_rule plan task evolved_prompts skill_text feedback
-    group_message turn_trace log_entry
+    group_message turn_trace log_entry event_delivery file file_content file_part kept_file
 """
 NO_WORDS = """
     conversation ephemeral usage budget_grant memory_place memory_erasure memory_backlog memory_session
-    memory_unindexed memory_use access_grant
+    memory_unindexed memory_use access_grant usage_hold budget_warning
     pairing pairing_attempt person_zone schedule_run skill_arm skill_trust
     adapter_store model_fact model_list key_rest identity link_code group_stream ambient_turn operator_action
     figures_hour log_level usage_sum
-    web_person web_session web_code web_attempt alert
+    web_person web_session web_code web_attempt web_key alert api_key event_switched_off file_folder
+    process process_claim conversation_host conversation_outlet
 """  # ids, numbers and choices
-NAMED_IN_THE_DOCS = "schedule channel_setting setting_change"  # /schedules delete, /settings instructions default
+# /schedules delete, /settings instructions default, a conversation that is removed from the page of the web chat
+NAMED_IN_THE_DOCS = "schedule channel_setting setting_change adapter_line arrival process_word"
 
 
 def test_of_every_table_it_is_known_whether_forgetting_reaches_it() -> None:

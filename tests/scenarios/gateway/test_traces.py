@@ -96,7 +96,9 @@ async def test_a_turn_that_is_taken_up_again_says_which_attempt_it_is(world_of: 
     async with world.process():
         await world.shows("wait for it")
         await world.settled()
-        attempts = [(one.attempt, one.outcome) for one in await traced(world)]
+        found = await traced(world)
+        assert len({one.run for one in found}) == len(found), "an attempt is a run of its own"
+        attempts = [(one.attempt, one.outcome) for one in found]
         assert attempts[0] == (2, "answered")
         assert all(number == 1 and outcome in ("broken", "suspended") for number, outcome in attempts[1:])
 

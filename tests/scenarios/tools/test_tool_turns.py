@@ -61,6 +61,38 @@ async def test_the_duration_of_a_call_is_told_in_milliseconds(sqlite_database: D
     assert ended.elapsed_ms == 1_500
 
 
+@pytest.mark.requirement("B-71", "B-72", "R-33")
+async def test_a_call_that_is_not_run_begins_and_ends_for_who_listens(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    first = calls_all([("echo", {"txt": 1}, "c1"), ("hidden", {}, "c2")], unoffered=True)
+    provider = ScriptedProvider(scripts=[first, says("I see.")])
+    tools = (FakeTool(), FakeTool(spec=named("hidden")))
+    world = World(sqlite_database, tmp_path, provider, tools=tools, agent_md=offering("echo"))
+    await world.say("go")
+    started = [event for event in world.events if isinstance(event, ToolStarted)]
+    ended = [event for event in world.events if isinstance(event, ToolEnded)]
+    assert [(one.tool_call_id, one.runs) for one in started] == [("c1", False), ("c2", False)]
+    assert [(one.tool_call_id, one.tool_name, one.is_error) for one in ended] == [
+        ("c1", "echo", True),
+        ("c2", "hidden", True),
+    ]
+    assert "not among the tools of this agent" in ended[1].result_summary
+
+
+@pytest.mark.requirement("B-90")
+async def test_a_search_for_a_tool_is_recorded_like_every_call(sqlite_database: Database, tmp_path: Path) -> None:
+    wanted = [("tool_search", {"tool_name": "task_create"}, "c1"), ("tool_search", {"tool_name": "nothing"}, "c2")]
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[calls_all(wanted), says("ok")]))
+    assert await world.say("go") == ["ok"]
+    records = {one.call: one for one in await sqlite_database.read(lambda conn: audit_rows.newest(conn))}
+    assert [(records[id].tool, records[id].verdict) for id in ("c1", "c2")] == [
+        ("tool_search", "ran"),
+        ("tool_search", "refused"),
+    ]
+    assert "task_create is loaded" in records["c1"].result
+
+
 @pytest.mark.requirement("B-90")
 async def test_a_call_is_recorded_before_it_runs(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"})])

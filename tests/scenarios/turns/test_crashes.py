@@ -9,6 +9,7 @@ import pytest
 
 from agent.built_ins import CommandResult
 from agent.core.errors import Fenced
+from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Work
 from agent.operations import Operations
@@ -126,10 +127,8 @@ async def test_the_first_message_and_its_session_are_written_together(
     mortal = MortalDatabase(sqlite_database)
     world = World(mortal, tmp_path, ScriptedProvider())
     work = await world.admit("hi")
-    mortal.writes_left = 1
-    with pytest.raises(Crash):
+    with mortal.dying(after=1):
         await world.run(work)
-    mortal.writes_left = None
     assert await world.texts() == [("user", "hi")]
     (session,) = await world.agent.operations.sessions()
     assert session.message_count == 1
@@ -221,10 +220,8 @@ class TestCommands:
         await world.say("one")
         await world.say("two")
         work = await world.admit("/undo")
-        mortal.writes_left = 0
-        with pytest.raises(Crash):
+        with mortal.dying(after=0):
             await world.run(work)
-        mortal.writes_left = None
         await world.restart()
         await world.run(await world.again(work))
         assert [say.text for say in await world.says(work)] == ["undone two"]
@@ -249,10 +246,8 @@ class TestCommands:
         await world.say("one")
         await world.say("two")
         work = await world.admit("/retry")
-        mortal.writes_left = writes
-        with pytest.raises(Crash):
+        with mortal.dying(after=writes):
             await world.run(work)
-        mortal.writes_left = None
         await world.restart()
         if not await world.says(work):
             await world.run(await world.again(work))
@@ -274,12 +269,28 @@ class TestCommands:
 
         world.built_ins.commands["/ask"] = ask
         work = await world.admit("/ask")
-        mortal.writes_left = 1
-        with pytest.raises(Crash):
+        with mortal.dying(after=1):
             await world.run(work)
-        mortal.writes_left = None
         await world.restart()
         await world.run(await world.again(work))
         assert [say.text for say in await world.says(work)] == ["ok"]
         assert asked == [1]
         assert await world.texts() == [("user", "hello"), ("assistant", "ok")]
+
+
+async def test_a_write_whose_answer_is_lost_is_counted_once(sqlite_database: Database, tmp_path: Path) -> None:
+    counted = []
+    for folder, is_deaf in (("once", False), ("again", True)):
+        mortal = MortalDatabase(sqlite_database)
+        key = ConversationId(f"telegram:{folder}")
+        provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("Done.")])
+        world = World(mortal, tmp_path / folder, provider, tools=(FakeTool(),), key=key)
+        work = await world.admit("hi")
+        mortal.is_deaf = is_deaf
+        await world.run(work)
+        mortal.is_deaf = False
+        (session,) = await world.agent.operations.sessions()
+        counted.append((session.message_count, session.prompt_tokens, session.output_tokens))
+        assert [role for role, _ in await world.texts()] == ["user", "assistant", "user", "assistant"]
+    assert counted[0] == counted[1]
+    assert min(counted[0]) > 0

@@ -20,7 +20,7 @@ from agent.tools.deferred_tools import CORE, SEARCH
 from agent.tools.session_tools import EXIT, FOCUS_TOOLS
 from agent.turn.decision import ASK_USER
 from tests.agent.world import World
-from tests.fakes.mortal import Crash, MortalDatabase
+from tests.fakes.mortal import MortalDatabase
 from tests.fakes.outbox import FakeOutbox
 from tests.fakes.provider import ScriptedProvider, calls_all, says
 from tests.fakes.tools import FakeTool, named
@@ -109,10 +109,8 @@ async def test_what_was_only_stored_when_the_process_died_is_in_the_next_request
     world = World(mortal, tmp_path, provider)
     await world.say("one")
     work = await world.admit("two")
-    mortal.writes_left = 1  # the message is on disk, nothing of its turn is
-    with pytest.raises(Crash):
+    with mortal.dying(after=1):  # the message is on disk, nothing of its turn is
         await world.run(work)
-    mortal.writes_left = None
     await world.restart()
     await world.run(await world.again(work))
     assert [message.content for message in provider.requests[-1].messages] == ["one", "ok", "two"]

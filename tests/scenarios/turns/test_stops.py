@@ -8,13 +8,15 @@ from time import monotonic
 import anyio
 import pytest
 
-from agent.core.errors import NoProviders, ProviderBusy
+from agent.compaction.settings import MemorySettings, TacoSettings
+from agent.core.errors import ContextTooLong, NoProviders, ProviderBusy
 from agent.core.ids import CostAttribution
 from agent.core.messages import FilePart
 from agent.inbox import Work
-from agent.providers.provider import TextDelta
+from agent.memory.settings import RecallSettings
+from agent.providers.provider import TextDelta, Usage
 from agent.run.run import SHUTDOWN
-from agent.run.settings import AgentSettings, Settings, TimeoutSettings
+from agent.run.settings import AgentSettings, Settings, TimeoutSettings, ToolSettings
 from agent.storage.database import Database
 from agent.voice_messages import VoiceTranscription
 from tests.agent.world import World
@@ -60,6 +62,43 @@ async def test_a_stop_during_back_off_is_immediate(sqlite_database: Database, tm
     work = await world.admit("hi")
     assert await stopped(world, work, lambda: bool(world.clock.sleepers)) < HEEDED_S
     assert [say.text for say in await world.says(work)] == ["Stopped."]
+
+
+@pytest.mark.requirement("G-05", "R-53")
+@pytest.mark.parametrize(
+    ("window", "script"),
+    [
+        pytest.param(16_000, says("ok"), id="before a call"),
+        pytest.param(128_000, fails(ContextTooLong("too long")), id="after a request that was too long"),
+    ],
+)
+async def test_a_stop_during_a_compaction_is_heeded(
+    sqlite_database: Database, tmp_path: Path, window: int, script: Script
+) -> None:
+    """The model never ends its summary."""
+    unmeasured = says("ok", usage=Usage())  # so that tokens are counted as they are
+    provider = ScriptedProvider(context_window=window, otherwise=unmeasured, aside=STALLED)
+    settings = Settings(memory=MemorySettings(recall=RecallSettings(enabled=False)))
+    world = World(sqlite_database, tmp_path, provider, settings=settings)
+    for number in range(8):
+        await world.say(f"{number}: " + "word " * 600)
+    provider.scripts = [script]
+    work = await world.admit("word " * 3_000)
+    assert await stopped(world, work, lambda: bool(provider.asides)) < HEEDED_S
+    assert [say.text for say in await world.says(work)] == ["Stopped."]
+    assert await world.turn_state(work) == "cancelled"
+
+
+@pytest.mark.requirement("G-05", "R-53")
+async def test_a_stop_while_a_result_is_shortened_is_heeded(sqlite_database: Database, tmp_path: Path) -> None:
+    """The result is there as it is."""
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "word " * 3_000})], aside=STALLED)
+    settings = Settings(tools=ToolSettings(taco=TacoSettings(enabled=True, compressible_tools=("echo",))))
+    world = World(sqlite_database, tmp_path, provider, settings=settings, tools=(FakeTool(),))
+    work = await world.admit("go")
+    assert await stopped(world, work, lambda: bool(provider.asides)) < HEEDED_S
+    assert [say.text for say in await world.says(work)] == ["Stopped."]
+    assert (await world.texts())[-1][1].count("word ") == 3_000
 
 
 @pytest.mark.requirement("W-21", "W-20", "B-41", "G-05")
@@ -242,13 +281,13 @@ async def test_a_call_that_the_time_limit_cuts_off_is_stored_with_a_result(
     assert stored[-1][1].startswith("[tool_result: call_1]")
 
 
-@pytest.mark.requirement("Z-25", "Z-26")
+@pytest.mark.requirement("Z-25", "Z-26", "R-53", "G-05")
 async def test_a_turn_within_the_back_off_skips_the_preparation(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[fails(NoProviders("none")), says("ok")])
     world = World(sqlite_database, tmp_path, provider)
     work = await world.admit("hi")
     notes = world.agent.instruction.notes.path
-    await stopped(world, work, lambda: bool(world.clock.sleepers))
+    assert await stopped(world, work, lambda: bool(world.clock.sleepers)) < HEEDED_S
     notes.parent.mkdir(parents=True)
     notes.write_text("likes tea")
     await world.say("again")

@@ -4,6 +4,8 @@ import json
 import re
 from typing import Any
 
+import pytest
+
 from agent.core.messages import Message, TextPart, Thinking, ToolResult, ToolUse, text_message
 from agent.core.tools import ToolSpec
 from agent.providers.openai.requests import Dialect, Encoder, SystemFirst
@@ -63,6 +65,7 @@ def test_short_ids_are_of_nine_letters_and_digits_and_unique() -> None:
     assert made[2] == "abcdefgh9"
 
 
+@pytest.mark.requirement("Z-17")
 def test_the_system_prompt_stands_before_the_first_words() -> None:
     messages = history()
     body = encoded(Encoder("openai"), messages, system=False)

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
@@ -14,6 +15,7 @@ from agent.storage.copies.restore import WHY, Restored, restore
 from agent.storage.copies.sqlite import back_up
 from agent.storage.errors import BackupRefused, DatabaseHeld
 from agent.storage.payloads import decode_incoming
+from agent.storage.tables import inbox
 from gateway.storage import inbox_entries, outbox_entries
 from gateway.storage.repair import SCHEMA, open_database
 from tests.fakes.agents import admit
@@ -65,6 +67,19 @@ async def test_what_was_open_becomes_dead_letters_and_repeats_are_still_known(co
     assert [letter.why for letter in await database.read(outbox_entries.dead)] == [WHY]
     assert (await admit(database, CHAT, "answered", dedup="a")).duplicate
     assert not (await admit(database, CHAT, "since the copy", dedup="c")).duplicate
+    await database.aclose()
+
+
+async def test_webhooks_that_waited_are_put_aside_and_wake_ups_of_the_gateway_are_left(tmp_path: Path) -> None:
+    database = await open_database(URL, tmp_path)
+    for dedup in (f"{inbox_rows.WEBHOOKS}builds:d-1", "goal:1:1"):
+        await admit(database, CHAT, "the gateway asks", dedup=dedup, kind="system")
+    await back_up(database, tmp_path / "copy.db")
+    await database.aclose()
+    assert put_back(tmp_path, tmp_path / "copy.db").messages == 1
+    database = await open_database(URL, tmp_path)
+    rows = await database.read(lambda conn: conn.execute(select(inbox.c.dedup, inbox.c.status)).all())
+    assert {row.dedup: row.status for row in rows} == {"hook:builds:d-1": "dead", "goal:1:1": "new"}
     await database.aclose()
 
 

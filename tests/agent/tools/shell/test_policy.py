@@ -1,13 +1,14 @@
 """Commands that run, that need approval, that never run (R-27); the longer table is the hostile corpus."""
 
 import re
+import shlex
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.tools.shell.parser import Unreadable, read
-from agent.tools.shell.policy import judged, only_removes
+from agent.tools.shell.policy import DEEPEST, judged, only_removes
 
 
 @pytest.mark.requirement("R-27")
@@ -107,6 +108,17 @@ def test_what_wrecks_the_machine_never_runs_and_is_told_why(command: str, why: s
     verdict = judged(command, sandboxed=True)
     assert verdict.gate == "deny"
     assert why in verdict.reason
+
+
+@pytest.mark.requirement("R-27")
+@pytest.mark.parametrize("around", ["bash -c {}", "eval {}", "echo $({})"])
+def test_what_lies_deeper_than_anybody_looks_is_denied(around: str) -> None:
+    command = "true"
+    for _ in range(DEEPEST + 1):
+        command = around.format(command if around.startswith("echo") else shlex.quote(command))
+    verdict = judged(command, sandboxed=True)
+    assert verdict.gate == "deny"
+    assert "commands within commands" in verdict.reason
 
 
 @pytest.mark.parametrize("command", ["echo 'rm -rf /'", "grep 'rm -rf /' notes.md", "git log --grep='mkfs'"])

@@ -38,6 +38,12 @@ async def answer(request: web.Request) -> web.StreamResponse:
             return web.Response(text=request.query["body"])
         case "bytes":
             return web.Response(body=b"x" * int(request.query["size"]))
+        case "untold":
+            response = web.StreamResponse()
+            response.enable_chunked_encoding()
+            await response.prepare(request)
+            await response.write(b"x" * int(request.query["size"]))
+            return response
         case status:
             headers = {"Retry-After": after} if (after := request.query.get("after")) else {}
             return web.Response(status=int(status), headers=headers)
@@ -133,6 +139,9 @@ async def test_a_good_answer_is_no_error() -> None:
     ("path", "kind", "words"),
     [
         pytest.param(f"bytes?size={LIMIT + 1}", ChannelRejected, "larger than agreed", id="too large"),
+        pytest.param(
+            f"untold?size={LIMIT + 1}", ChannelRejected, "larger than agreed", id="too large, and does not tell"
+        ),
         pytest.param("half", ChannelBusy, "no answer from Folders", id="cut off"),
     ],
 )

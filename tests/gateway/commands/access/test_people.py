@@ -65,6 +65,17 @@ async def test_a_person_is_blocked_and_no_longer(world: World) -> None:
     assert "Use /allow in a group" in await world.asks("/allow block", "Use /allow", chat=GROUP)
 
 
+async def test_an_admin_does_not_block_another(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    world.grants = tuple(
+        Grant(subject=f"telegram:{person}", kind="person", role="admin", granted_by="telegram:77", at=1)
+        for person in (BOB, ZOE)
+    )
+    async with world.process():
+        assert "as much to say" in await world.asks("/allow block telegram:99", "as much to say", person=BOB)
+        assert (await world.say("hello", person=ZOE)).outcome == "accepted"
+
+
 @pytest.mark.parametrize("role", ["member", "admin"])
 async def test_a_block_that_is_taken_back_leaves_a_person_as_before(world_of: Callable[..., World], role: Any) -> None:
     world = world_of()

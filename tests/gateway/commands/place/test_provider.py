@@ -109,6 +109,39 @@ async def test_the_choice_is_taken_up_at_the_next_start_by_that_chat_alone(world
         assert world.models_asked[-1] == "model-a"
 
 
+@pytest.mark.requirement("Z-67")
+@pytest.mark.parametrize(
+    ("chosen", "other"),
+    [
+        pytest.param({"on": "telegram@work"}, {"on": "telegram"}, id="the same chat of another account keeps its own"),
+        pytest.param({"chat": f"{GROUP}:7"}, {"chat": GROUP}, id="the group around a topic keeps its own"),
+    ],
+)
+async def test_a_choice_is_kept_under_the_account_and_the_chat_it_was_made_in(
+    world_of: Callable[..., World], chosen: dict[str, str], other: dict[str, str]
+) -> None:
+    world = world_of(accounts=("telegram", "telegram@work"))
+    async with world.process():
+        await world.asks("/provider b", "now uses", **chosen)
+    async with world.process():
+        await world.answered("where it was chosen", **chosen)
+        await world.answered("beside it", **other)
+        assert world.models_asked == ["model-b", "model-a"]
+
+
+@pytest.mark.requirement("Z-66")
+async def test_at_the_next_start_a_chats_own_choice_goes_before_the_one_of_its_account(
+    world_of: Callable[..., World],
+) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/provider a/own", "now uses")
+        await world.asks("/provider b account", "Every chat", chat=GROUP)
+    async with world.process():
+        assert await model_for(world, "mine") == "own"
+        assert await model_for(world, "the group's", GROUP) == "model-b"
+
+
 @pytest.mark.requirement("Z-68")
 async def test_without_persistence_a_choice_lasts_as_long_as_the_process(world_of: Callable[..., World]) -> None:
     world = world_of(config="[session]\nprovider_persistence = false")
@@ -143,6 +176,19 @@ async def test_a_provider_that_is_gone_falls_back_silently(world_of: Callable[..
         assert await stored(world) is not None, "it may come back"
 
 
+@pytest.mark.requirement("Z-70")
+async def test_a_provider_that_goes_while_the_chat_is_awake_is_named_nowhere_until_it_is_back(world: World) -> None:
+    await world.asks("/provider b", "now uses")
+    world.providers = ("a",)
+    assert world.reload() == ()
+    assert "Provider: a (model-a), the default" in await world.asks("/status", "Status")
+    assert "this chat uses a, the default" in await world.asks("/provider", "Providers")
+    assert await model_for(world, "while it is gone") == "model-a"
+    world.providers = ("a", "b")
+    world.reload()
+    assert "Provider: b (model-b), chosen here" in await world.asks("/status", "Status")
+
+
 async def test_reset_forgets_the_choice_and_keeps_the_history(world: World) -> None:
     await model_for(world, "remember plover")
     await world.asks("/provider b", "now uses")
@@ -152,6 +198,7 @@ async def test_reset_forgets_the_choice_and_keeps_the_history(world: World) -> N
     assert "plover" in str(world.llm.bodies[-1]["messages"])
 
 
+@pytest.mark.requirement("Z-20")
 async def test_a_model_is_chosen_shown_and_reset(world: World) -> None:
     assert "a uses model-a" in await world.asks("/model")
     assert "now asks other-1 on a" in await world.asks("/model other-1")
@@ -161,6 +208,22 @@ async def test_a_model_is_chosen_shown_and_reset(world: World) -> None:
     assert await model_for(world, "hello") == "other-1"
     assert "Back to the configured model: model-a" in await world.asks("/model reset")
     assert await model_for(world, "again") == "model-a"
+
+
+@pytest.mark.requirement("Z-20")
+async def test_a_choice_for_the_account_counts_from_the_next_call_of_a_turn_that_runs(world: World) -> None:
+    await world.asks("/provider b account", "now uses")
+    call = {"type": "tool_use", "name": "calculate", "input": {"expression": "6*7"}}
+    world.script(
+        {"match": {"contains": "how much", "tool_result": False}, "reply": {"blocks": [call], "hold": "it"}},
+        {"match": {"contains": "how much"}, "reply": {"text": "Done: 42"}},
+    )
+    await world.say("how much", person=BOB)
+    await world.until_asked()
+    await world.asks("/provider a account", "now uses")
+    world.go_on("it")
+    await world.shows("Done: 42", BOB)
+    assert world.models_asked == ["model-b", "model-a"]
 
 
 async def test_a_reset_of_no_model_pins_nothing(world: World) -> None:

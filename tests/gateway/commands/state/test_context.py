@@ -1,7 +1,9 @@
 """The window of the conversation: /compact, /context, /debug-dump, as people use them, through the whole gateway."""
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
+from gateway.telemetry.exposition import exposition
 from tests.gateway.world import ANN, BOB, GROUP, World
 
 QUESTIONS = "<questions>\nWhich was the first? => bird number 1\n</questions>"
@@ -35,6 +37,28 @@ async def test_compact_summarises_now_and_status_shows_what_it_gained(world: Wor
     assert "\n\nQuestions to my summaries: 1; answered: 0; put back into them: 1\n" in shown
     assert "- Which was the first? bird number 1" in str(world.llm.bodies[-1]["messages"])
     assert "\n\nLast compaction: " in shown, "right after a list it would be part of its last line"
+
+
+@pytest.mark.requirement("Z-72")
+async def test_who_scrapes_reads_the_figures_of_the_newest_compaction(world: World) -> None:
+    overview = world.services.overview
+
+    async def scraped() -> list[int]:
+        text = exposition(overview.metrics, await overview.gauges()).decode()
+        samples = {one.name: one.value for family in text_string_to_metric_families(text) for one in family.samples}
+        return [
+            int(samples[f"tieline_compaction_last_{name}"])
+            for name in ("before_tokens", "after_tokens", "timestamp_ms")
+        ]
+
+    await talk(world, 6)
+    assert await scraped() == [0, 0, 0], "there was none so far"
+    begun_ms = int(world.clock.now().timestamp() * 1000)
+    told = await world.asks("/compact", "Summarised")
+    before, after, at_ms = await scraped()
+    assert f"{before:,}" in told, told
+    assert f"{after:,}" in told
+    assert begun_ms <= at_ms <= int(world.clock.now().timestamp() * 1000)
 
 
 async def test_context_lists_what_fills_the_window(world: World) -> None:

@@ -9,6 +9,7 @@ import pytest
 from gateway.storage.grants import Grant
 from tests.fakes.plain_agent import write_plain_agent
 from tests.fakes.waiting import until
+from tests.gateway.router.test_changes import NEW, moved
 from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 # A dollar for 1,000 tokens of either kind; answers are bounded, so that a call may take little more than its prompt.
@@ -102,6 +103,27 @@ async def test_more_for_one_account_is_told_where_another_account_of_the_person_
         await world.shows("You may spend 16.20 USD until", BOB)
         await world.asks("/budget more person:telegram:77 day", "Allowed")
         await world.shows("An admin allowed more", BOB)
+
+
+async def test_a_renamed_group_keeps_what_it_was_allowed_and_is_told_of_more(limited: Callable[..., World]) -> None:
+    world = limited(("channel", 16.2))
+    async with world.process():
+        world.script(reply(15_000, 1000))
+        await world.answered("hello", "ok", chat=GROUP)
+        await world.asks(f"/budget more channel:telegram:{GROUP} day 10", "16.00 USD of 26.20 USD")
+        world.script(reply(10_000, 0))
+        await world.answered("hello again", "ok", chat=GROUP)
+        await world.say("and again", chat=GROUP)
+        await world.shows("may spend 26.20 USD", GROUP)
+        button = next(action for shown in world.screen(GROUP).shown for action in shown.actions)
+        assert (await world.hears(moved(world))).outcome == "accepted"
+        [standing] = world.services.ledger.budgets.all_standings()
+        assert (standing.account.name, standing.usd, standing.spent_usd) == (f"telegram:{NEW}", 26.2, 26.0)
+        assert "of 34.30 USD" in await world.asks(button.removeprefix("c:"), "Allowed. Now: channel telegram:-1009")
+        await world.shows("An admin allowed more", NEW)
+    async with world.process():
+        [standing] = world.services.ledger.budgets.all_standings()
+        assert (standing.account.name, standing.usd, standing.approvals) == (f"telegram:{NEW}", 34.3, 2)
 
 
 async def test_only_an_admin_of_the_whole_bot_decides_about_its_money(limited: Callable[..., World]) -> None:
@@ -212,7 +234,10 @@ MISTAKES = [
     ("more gateway:x", "Use /budget more"),
     ("more person", "Use /budget more"),
     ("more person:telegram:78 day lots", "Use /budget more"),
-    ("more person:telegram:78 day -1", "Use /budget more"),
+    ("more person:telegram:78 day -1", "adds more than 0 and at most 1000000.00 USD"),
+    ("more person:telegram:78 day 1000001", "adds more than 0 and at most 1000000.00 USD"),
+    ("more person:telegram:78 day nan", "adds more than 0 and at most 1000000.00 USD"),
+    ("more person:telegram:78 day inf", "adds more than 0 and at most 1000000.00 USD"),
     ("more person:telegram:78 week", "Use /budget more"),
     ("more person:telegram:78", "No budget holds for person telegram:78"),
     ("more person:telegram:78 200101", "That budget of person telegram:78 has ended"),

@@ -5,7 +5,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.gateway.world import BOB, GROUP, World, slowly
+from gateway.channels.adapter import Fullness
+from gateway.channels.keys import ConversationKey
+from tests.gateway.world import ANN, BOB, GROUP, World, slowly
 
 PRICED = """
 [[llm.providers]]
@@ -127,3 +129,36 @@ async def test_status_tells_as_much_after_a_sleep_and_a_restart(world_of: Callab
         await world.asks("/new", "A new conversation")
         used, again = figures(await world.asks("/status", "Status"))
         assert again == "", "it is of the session that was left"
+
+
+@pytest.mark.requirement("Z-77")
+@pytest.mark.parametrize("command", ["/new", "/clear"])
+async def test_what_was_gained_is_not_told_of_the_next_session(world: World, command: str) -> None:
+    world.script({"match": {}, "reply": {"text": "fine"}})
+    for number in range(6):
+        await world.answered(f"bird number {number} " + "and more about it " * 60, "fine")
+    await world.asks("/compact", "→")
+    assert figures(await world.asks("/status", "Status"))[1]
+    await world.asks(command)
+    assert "Compaction: " not in await world.asks("/status", "Status")
+    await world.answered("another bird", "fine")
+    assert "Compaction: " not in await world.asks("/status", "Status")
+    assert gauge(world).badge == ""
+
+
+def gauge(world: World) -> Fullness:
+    """The gauge that Ann's account shows beside her chat."""
+    full = world.accounts["telegram"].adapter_context.fullness(ConversationKey("telegram", ANN))
+    assert full is not None
+    return full
+
+
+@pytest.mark.requirement("Z-76")
+async def test_the_gauge_is_coloured_by_the_window_of_the_model_that_answers(world_of: Callable[..., World]) -> None:
+    world = world_of(window=12_000, config="[context]\noutput_reserve = 500\n")
+    world.script({"match": {}, "reply": {"text": "fine"}})
+    async with world.process():
+        await world.answered("heron " * 5_000, "fine")
+        full = gauge(world)
+        assert (full.window, full.colour) == (12_000, "yellow")
+        assert f"🟡 {full.used:,} of 12,000 tokens" in await world.asks("/status", "Status")

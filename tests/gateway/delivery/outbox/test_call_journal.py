@@ -3,21 +3,25 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import create_engine, make_url, select
 
 from agent.core.ids import ConversationId
 from agent.storage import outbox_rows
 from agent.storage.conversation_rows import ensure
 from agent.storage.database import Database
+from agent.storage.outbox_rows import IN_ROW
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.tables import outbox
 from gateway.channels.channel import Capabilities
 from gateway.channels.errors import ChannelBusy, ChannelUnsure
+from gateway.delivery.egress import Found, Guard
+from gateway.delivery.outbox import rows
 from gateway.delivery.outbox.call_journal import FOLDER, SLOTS, CallJournal, open_journal
 from gateway.storage.rekey import rekey
 from tests.fakes.channel import DEFAULT
@@ -304,3 +308,119 @@ async def test_a_row_that_moves_while_nobody_knows_whether_it_arrived_may_be_a_r
         delivery.wake(key("2"))
         await world.until_idle()
     assert world.screen("2").texts == [f"{FLAG}one"]
+
+
+# -- PostgreSQL: the rows tell, also a process on another machine
+
+
+class Machines:
+    """Two machines on one PostgreSQL, each with a home of its own; people see one screen."""
+
+    def __init__(self, one: World, other: World) -> None:
+        self.one, self.other = one, other
+        other.screens = one.screens
+
+
+@pytest.fixture
+async def machines(postgres_url: str, clock: FakeClock, tmp_path: Path) -> AsyncIterator[Machines]:
+    url = make_url(postgres_url).set(drivername="postgresql+psycopg")
+    databases = [PostgresDatabase(url) for _ in range(2)]
+    homes = [tmp_path / name for name in ("one", "other")]
+    for home in homes:
+        home.mkdir()
+    yield Machines(*(World(database, clock, home) for database, home in zip(databases, homes, strict=True)))
+    for database in databases:
+        await database.aclose()
+
+
+@pytest.mark.requirement("G-148")
+@pytest.mark.parametrize(
+    ("called", "texts"),
+    [
+        pytest.param(False, ["one"], id="it died before the call"),
+        pytest.param(True, [f"{FLAG}one"], id="it died in the call"),
+    ],
+)
+async def test_another_machine_knows_which_call_had_begun(machines: Machines, called: bool, texts: list[str]) -> None:
+    await machines.one.commit("one")
+    row = await machines.one.take()
+    if called:
+        await machines.one.database.write(partial(outbox_rows.mark_called, row_id=row.id, attempt=row.attempt, piece=0))
+    assert not (machines.one.home / FOLDER).exists(), "nothing of it lies on the machine that died"
+    async with machines.other.process():
+        await machines.other.until_idle()
+    assert machines.other.screen().texts == texts
+    assert await machines.other.statuses() == ["sent"]
+
+
+@pytest.mark.requirement("G-148")
+async def test_each_piece_is_noted_in_its_row_before_the_platform_is_called(machines: Machines) -> None:
+    gate = machines.one.screen().hold("send")
+    async with machines.one.process():
+        await machines.one.commit(PARTS)
+        await machines.one.still()
+        assert await noted(machines.one) == (IN_ROW, 0)
+        machines.one.screen().gates.clear()
+        second = machines.one.screen().hold("send")
+        gate.set()
+        await machines.one.still()
+        assert await noted(machines.one) == (IN_ROW, 1)
+        second.set()
+        machines.one.screen().gates.clear()
+        await machines.one.until_idle()
+    assert len(machines.one.screen().texts) == 2
+
+
+@pytest.mark.requirement("G-148")
+async def test_of_two_that_believe_a_row_to_be_theirs_the_one_that_took_it_last_sends_it(machines: Machines) -> None:
+    """The first was frozen between its commit and its call, and wakes up while the other is sending."""
+    await machines.one.commit("one")
+    frozen = await machines.one.take()
+    async with machines.other.process():
+        await machines.other.until_idle()
+    with pytest.raises(outbox_rows.RowTaken):
+        await machines.one.database.write(
+            partial(outbox_rows.mark_called, row_id=frozen.id, attempt=frozen.attempt, piece=0)
+        )
+    assert machines.other.screen().texts == ["one"]
+
+
+@pytest.mark.requirement("G-148")
+async def test_a_process_whose_row_was_taken_sends_nothing_and_writes_nothing(machines: Machines) -> None:
+    one, other = machines.one, machines.other
+    engine = create_engine(one.database.url)  # type: ignore[attr-defined]
+    taking = partial(rows.claim, key=ConversationId(str(key())), now=1, journal=other.journal, is_free=lambda row: True)
+
+    def taken_meanwhile(text: str) -> tuple[Found, ...]:
+        with engine.begin() as conn:
+            taking(conn)
+        return ()
+
+    one.guard = Guard(taken_meanwhile)
+    await one.commit("one")
+    async with one.process():
+        await one.still()
+        assert one.screen().texts == []
+        assert await one.statuses() == ["sending"], "it is the other's"
+    engine.dispose()
+
+
+async def noted(world: World) -> tuple[str | None, int | None]:
+    """By whom the calls of the first row are noted, and the piece."""
+    query = select(outbox.c.noted_by, outbox.c.called_piece).order_by(outbox.c.id)
+    found = await world.database.read(lambda conn: conn.execute(query).first())
+    assert found is not None
+    return found.noted_by, found.called_piece
+
+
+async def test_a_row_that_an_earlier_version_took_is_judged_by_its_file(machines: Machines) -> None:
+    one = machines.one
+    await one.commit("one", "two")
+    earlier = open_journal(one.home)
+    one.journal = earlier
+    row = await one.take()
+    assert earlier.note(row.id, row.attempt, 0)
+    earlier.close()
+    async with one.process():
+        await one.until_idle()
+    assert one.screen().texts == [f"{FLAG}one", "two"]

@@ -14,7 +14,7 @@ from gateway.channels.errors import ChannelBusy, ChannelFatal, ChannelRejected, 
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt, Sender
 from gateway.channels.keys import ConversationKey, UserId
 from gateway.channels.outbound import CommandSpec
-from gateway.running.accounts.accounts import RESTARTING, Accounts, Gateway
+from gateway.running.accounts.accounts import RESTARTING, Accounts, Gateway, Ownership
 from tests.fakes.channel import FakeAdapter
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -85,7 +85,9 @@ class RefusedSettings(ChannelSettings):
 class House:
     """The accounts and what is heard of them."""
 
-    def __init__(self, clock: FakeClock, home: Path, *settings: ChannelSettings) -> None:
+    def __init__(
+        self, clock: FakeClock, home: Path, *settings: ChannelSettings, ownership: Ownership | None = None
+    ) -> None:
         self.opened = OPENED.setdefault(str(home), {})
         self.told: list[str] = []  # the accounts that were opened, as the gateway hears of them
         self.failed: list[tuple[str, str]] = []
@@ -95,7 +97,8 @@ class House:
         async def known(channel_type: str) -> tuple[()]:
             return ()
 
-        self.accounts = Accounts(settings, AdapterContext(clock=clock, home=home, known_places=known))
+        context = AdapterContext(clock=clock, home=home, known_places=known)
+        self.accounts = Accounts(settings, context, ownership=ownership)
         self.gateway = Gateway(
             admit=self.admit,
             commands=(HELP,),
@@ -132,6 +135,7 @@ async def test_a_place_has_one_channel_as_long_as_it_is_used(services: House) ->
     assert services.accounts.channel(key) is not None
 
 
+@pytest.mark.requirement("Z-35")
 async def test_one_that_crashes_is_started_again_later_each_time(services: House, clock: FakeClock) -> None:
     broken, well = services.opened["telegram"], services.opened["slack"]
     broken.ends = [RuntimeError(f"boom {number}") for number in range(7)]
@@ -308,3 +312,28 @@ async def test_an_account_that_is_being_closed_when_the_process_ends_is_closed(s
         slow.leaving.set()
     await services.accounts.aclose()
     assert slow.closed
+
+
+class Talking(Flaky):
+    """Hears what the same account tells in another process."""
+
+    def told(self, words: str) -> None:
+        raise KeyError(words)
+
+    async def told_anew(self) -> None:
+        raise self.publishings.pop(0)
+
+
+@pytest.mark.requirement("G-162")
+async def test_words_that_an_account_cannot_take_in_end_nothing(
+    services: House, caplog: pytest.LogCaptureFixture
+) -> None:
+    adapter = services.opened["telegram"]
+    adapter.__class__ = Talking
+    services.accounts.told("telegram", '{"of": "a later version"}')
+    assert "telegram could not take in what it told: KeyError" in caplog.text
+    adapter.publishings = [ValueError("odd"), StorageTrouble("away")]
+    await services.accounts.told_anew()
+    assert "telegram could not look anew: ValueError" in caplog.text
+    with pytest.raises(StorageTrouble):  # whoever asked tries again
+        await services.accounts.told_anew()

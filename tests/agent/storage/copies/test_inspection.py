@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from agent.storage.connect import State
+from agent.storage.copies.inspection import database_state, look
 from agent.storage.database import Database
 from agent.storage.errors import DatabaseUnusable
-from agent.storage.inspection import database_state, look
 from gateway.storage.repair import SCHEMA, open_database
 
 URL = "sqlite:///tieline.db"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.core import safe_files as tree
 from agent.core.errors import OutOfScope, ToolError
+from agent.core.files import safe as tree
 from agent.tools.files.paths import shown
 
 Tree = partial(tree.Tree, shown=shown)

@@ -1,0 +1,92 @@
+"""A program of five processes in the place of one, so that its tests run on a cluster: `TIELINE_TESTS_ON=cluster`."""
+
+import atexit
+import re
+from collections.abc import Mapping, Set
+from contextlib import ExitStack
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import anyio
+from sqlalchemy import Engine, create_engine, make_url, text
+
+from tests.fakes.databases import PostgresServer, restartable_postgres
+from tests.program.running import Program as One
+
+OTHERS = ("worker", "worker", "scheduler", "delivery")
+
+
+@cache
+def _server() -> PostgresServer:
+    stack = ExitStack()
+    atexit.register(stack.close)
+    url, restart = stack.enter_context(restartable_postgres())
+    engine = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
+    with engine.connect() as conn:
+        conn.execute(text("alter system set max_connections = 500"))  # several programs of five side by side
+    engine.dispose()
+    restart()
+    return PostgresServer(url)
+
+
+class Crew(One):
+    """The ingress has the home that the test gave; the others have homes of their own beside it."""
+
+    def __init__(
+        self, home: Path, config: str, environ: Mapping[str, str] | None = None, *, about: Set[str] = frozenset()
+    ) -> None:
+        stack = ExitStack()
+        self.database = stack.enter_context(_server().database())  # it may be started again: until the end
+        atexit.register(stack.close)
+        self._engine: Engine | None = None
+        self._others: list[One] = []
+        super().__init__(home, config, environ, about=about)
+        self.command = [*self.command, "--role", "ingress"]
+        for number, role in enumerate(OTHERS):
+            other = One(home.with_name(f"{home.name}-{number}-{role}"), "", environ)
+            other.command = [*other.command, "--role", role]
+            self._others.append(other)
+        self.write(config, about=about)
+
+    def write(self, config: str, *, about: Set[str] = frozenset()) -> None:
+        config = f'[database]\nurl = "{self.database}"\n{config}'
+        super().write(config, about=about)
+        for other in self._others:
+            other.write(config, about=about)
+
+    def start(self) -> None:
+        super().start()
+        for other in self._others:
+            other.start()
+
+    async def ready(self, seconds: float = 100.0) -> None:
+        await super().ready(seconds)
+        for other in self._others:
+            await other.ready(seconds)
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        if self._engine is None:
+            self._engine = create_engine(make_url(self.database).set(drivername="postgresql+psycopg"))
+        with self._engine.connect() as conn:
+            return [tuple(row) for row in conn.execute(text(re.sub(r":(?=\w)", r"\\:", query)))]
+
+    def kill(self) -> None:
+        for one in self._others:
+            if one.process is not None and one.process.poll() is None:
+                one.kill()
+        super().kill()
+
+    async def stop(self, timeout: float = 100.0) -> int:
+        async with anyio.create_task_group() as tasks:
+            for one in self._others:
+                tasks.start_soon(one.stop, timeout)
+        return await super().stop(timeout)
+
+    async def __aexit__(self, *_: object) -> None:
+        for one in self._others:
+            await one.__aexit__()
+        await super().__aexit__()
+        if self._engine is not None:
+            self._engine.dispose()
+            self._engine = None
