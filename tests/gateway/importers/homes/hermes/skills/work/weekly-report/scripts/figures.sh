@@ -1,0 +1,1 @@
+echo 'done 3, late 1'
