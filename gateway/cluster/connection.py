@@ -28,6 +28,11 @@ async def connect(url: URL) -> psycopg.AsyncConnection:
     return await psycopg.AsyncConnection.connect(address_of(url), autocommit=True)
 
 
+def connected(url: URL) -> psycopg.Connection:
+    """The same for threads. Blocking. Raises psycopg.Error."""
+    return psycopg.connect(address_of(url), autocommit=True)
+
+
 def address_of(url: URL) -> str:
     """The address as libpq takes it, with the name of this process and short times to notice a server that is gone."""
     query = {**url.query, "application_name": APPLICATION, **{name: str(value) for name, value in CONNECT.items()}}

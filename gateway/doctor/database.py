@@ -1,10 +1,12 @@
 """The part of `tieline doctor` that looks at the database. Imports the storage: loaded only when needed. Blocking."""
 
+import secrets
 from collections.abc import Iterator, Sequence
+from importlib import import_module
 from pathlib import Path
 from typing import Literal
 
-from sqlalchemy import Connection
+from sqlalchemy import URL, Connection
 
 from agent.storage.connect import BACKUPS, State, target_of, way_back
 from agent.storage.copies.inspection import check_pages, look, look_at_revision, read
@@ -12,6 +14,8 @@ from agent.storage.errors import DatabaseDamaged, DatabaseUnusable, SchemaTooNew
 from gateway.channels.adapter import Diagnosis
 from gateway.config.settings import Settings
 from gateway.storage.repair import SCHEMA, Ailment, ailments, homeless_schedules, refused_histories
+
+ARRIVES_WITHIN_S = 3.0  # a notification; milliseconds where nothing is wrong
 
 
 def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
@@ -42,10 +46,23 @@ def findings(settings: Settings, running: bool) -> Iterator[Diagnosis]:
         yield _found("ok", "there and up to date")
     for one in suffers:
         yield _found("warning", f"{one.count} {one.text}", one.advice or "`tieline doctor --fix`")
+    target = target_of(url, home)
+    if isinstance(target, URL) and _loses_notifications(target):
+        finding = "notifications get lost on the way: a pooler that lends connections by transaction lies between"
+        yield _found("error", finding, "name the server itself in [database] url, or a pooler in session mode")
 
 
 def _found(level: Literal["ok", "warning", "error"], finding: str, fix: str = "") -> Diagnosis:
     return Diagnosis(subject="database", level=level, finding=finding, fix=fix)
+
+
+def _loses_notifications(url: URL) -> bool:
+    """Whether what one session listens for does not reach it, so that processes would not hear each other."""
+    connected, channel = import_module("gateway.cluster.connection").connected, f"tieline_doctor_{secrets.token_hex(8)}"
+    with connected(url) as one, connected(url) as other:
+        one.execute(f"listen {channel}")
+        other.execute("select pg_notify(%s, '')", (channel,))
+        return not list(one.notifies(timeout=ARRIVES_WITHIN_S, stop_after=1))
 
 
 def _ailments(settings: Settings) -> Sequence[Ailment]:
