@@ -7,12 +7,13 @@ export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE :=
 
-ELSEWHERE := --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign --ignore=tests/hostile
+ELSEWHERE := --ignore=tests/e2e --ignore=tests/faults --ignore=tests/foreign --ignore=tests/hostile \
+	--ignore=tests/cluster/test_sweep.py
 PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults soak e2e pictures zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs fmt lock release requirements requirement mutate ladder faults faults-cluster soak e2e pictures zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -49,7 +50,7 @@ image: setup ## build the image and chat in it, start the unit with systemd, ren
 
 cluster: setup ## run the tests of the program with five processes on PostgreSQL for each, then kill and freeze some (20 minutes)
 	TIELINE_TESTS_ON=cluster $(BIN)/pytest -q -n 2 tests/program -m "not slow" $(ARGS)
-	$(BIN)/pytest -q -n 0 tests/cluster
+	$(BIN)/pytest -q -n 0 tests/cluster --ignore=tests/cluster/test_sweep.py
 
 hostile: setup ## try every tool, parser, renderer and expression with hostile texts
 	$(BIN)/pytest -q -n 2 tests/hostile $(ARGS)
@@ -107,6 +108,9 @@ requirement: setup ## note a new requirement and begin a breakage for it (TITLE=
 
 faults: setup ## kill the running program, have platforms fail (SHORT=1: the short form, PLATFORM=1: these alone)
 	$(BIN)/pytest -q -n 3 tests/faults$(if $(PLATFORM),/platforms,) --timeout=600 $(if $(SHORT),-m "not slow",) $(ARGS)
+
+faults-cluster: setup ## kill one of several processes at each point that its role passes (40 minutes; SHORT=1: some)
+	SHORT=$(SHORT) $(BIN)/pytest -q -n 2 tests/cluster/test_sweep.py tests/cluster/test_faults.py $(ARGS)
 
 soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
 	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)

@@ -14,6 +14,10 @@ from typing import Literal
 ENVIRONMENT = "TIELINE_CRASH_AT"
 
 Point = Literal[
+    "arrival.before",  # an ingress has parsed the message, nothing of it is stored
+    "arrival.commit",  # in the transaction that stores it for a worker
+    "arrival.after",  # it is stored, no worker has told what became of it
+    "arrival.taken",  # a worker has taken it in, the row is still there
     "admit.before",  # the message is parsed, nothing of it is stored
     "admit.commit",  # in the transaction that stores it
     "admit.after",  # it is stored
@@ -51,6 +55,8 @@ Point = Literal[
     "goal.judged",  # the supervisor has answered, nothing of it is stored
     "goal.within",  # in the transaction that stores what a check found
     "goal.after",  # it is stored, nobody is told
+    "schedule.within",  # in the transaction of what was due
+    "schedule.after",  # it is stored, nobody is woken
     "linger",  # nothing is left to do, the agent waits for the next message
     "drain",  # told to end: nothing new begins
     "file.part",  # a part of a large file is stored, nothing names it

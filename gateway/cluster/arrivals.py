@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import Connection, bindparam, delete, insert, select, text, update
 
 from agent.core.clock import Clock
+from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
@@ -102,9 +103,12 @@ class Mailbox:
             id: int = conn.execute(_ADD, values).scalar_one()
             ids.add(id)  # more than one where a commit is repeated, whose answer was lost
             self._awaited[id] = awaited  # before the commit: a worker may be faster than we are
+            failpoint("arrival.commit")
 
+        failpoint("arrival.before")
         try:
             await self._database.write(add)
+            failpoint("arrival.after")
             with anyio.move_on_after(RECEIPT_WITHIN_S):
                 await awaited.told.wait()
         finally:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, exists, insert, select, te
 
 from agent.core.backoff import Backoff, Retries
 from agent.core.clock import Clock
+from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.storage import inbox_rows
 from agent.storage.database import TROUBLE, Database
@@ -254,6 +255,7 @@ class Hosting:
                 await self._database.write(lambda conn: arrivals.put_aside(conn, row, at))
                 return True
             receipt = await self._others.admit(row.inbound)
+            failpoint("arrival.taken")
             await self._database.write(lambda conn: arrivals.taken_in(conn, row, receipt))
         except Exception as error:  # noqa: BLE001 - the channel seam
             _log.warning("what arrived could not be taken in yet: %s", type(error).__name__)

@@ -17,6 +17,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from agent.core.clock import Clock
+from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.storage.database import Database
 from agent.storage.errors import StorageError, StorageTrouble
@@ -132,6 +133,8 @@ class Runner:
         """Run it in a transaction, then tell what it did; whether it fired anything, and what it returned."""
         done = Done()
         returned = await self._database.write(partial(self._fresh, work, done))
+        if done.outcomes:
+            failpoint("schedule.after")
         for conversation in done.deliver:
             self._deliver(conversation)
         for conversation in done.work:
@@ -156,6 +159,8 @@ class Runner:
         found = store.due(conn, now=to_timestamp(now), most=BATCH)
         for schedule in found:
             guarded(conn, schedule.id, now, partial(act, conn, schedule, now, around, done))
+        if done.outcomes:
+            failpoint("schedule.within")
         return _Acted(left=len(found) == BATCH, earliest=store.earliest(conn))
 
     def _settle(self, conn: Connection, done: Done) -> Settled:

@@ -2,19 +2,17 @@
 
 import atexit
 import re
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import anyio
 from sqlalchemy import Engine, create_engine, make_url, text
 
 from tests.fakes.databases import PostgresServer, restartable_postgres
 from tests.program.running import Program as One
-
-OTHERS = ("worker", "worker", "scheduler", "delivery")
 
 
 @cache
@@ -30,8 +28,17 @@ def _server() -> PostgresServer:
     return PostgresServer(url)
 
 
+def _of(role: str, environ: Mapping[str, str] | None) -> dict[str, str]:
+    return {name: value.replace("{role}", role) for name, value in (environ or {}).items()}
+
+
 class Crew(One):
-    """The ingress has the home that the test gave; the others have homes of their own beside it."""
+    """The ingress has the home that the test gave; the others have homes of their own beside it.
+
+    In a variable of the environment `{role}` stands for the role of the process.
+    """
+
+    others: ClassVar[Sequence[str]] = ("worker", "worker", "scheduler", "delivery")
 
     def __init__(
         self, home: Path, config: str, environ: Mapping[str, str] | None = None, *, about: Set[str] = frozenset()
@@ -41,10 +48,10 @@ class Crew(One):
         atexit.register(stack.close)
         self._engine: Engine | None = None
         self._others: list[One] = []
-        super().__init__(home, config, environ, about=about)
+        super().__init__(home, config, _of("ingress", environ), about=about)
         self.command = [*self.command, "--role", "ingress"]
-        for number, role in enumerate(OTHERS):
-            other = One(home.with_name(f"{home.name}-{number}-{role}"), "", environ)
+        for number, role in enumerate(self.others):
+            other = One(home.with_name(f"{home.name}-{number}-{role}"), "", _of(role, environ))
             other.command = [*other.command, "--role", role]
             self._others.append(other)
         self.write(config, about=about)
@@ -56,9 +63,18 @@ class Crew(One):
             other.write(config, about=about)
 
     def start(self) -> None:
-        super().start()
-        for other in self._others:
-            other.start()
+        """Start those that do not run."""
+        for one in self.all:
+            if one.process is None or one.process.poll() is not None:
+                One.start(one)
+
+    @property
+    def all(self) -> Sequence[One]:
+        return (self, *self._others)
+
+    @property
+    def fallen(self) -> Sequence[One]:
+        return [one for one in self.all if one.process is not None and one.process.poll() is not None]
 
     async def ready(self, seconds: float = 100.0) -> None:
         await super().ready(seconds)
@@ -66,16 +82,24 @@ class Crew(One):
             await other.ready(seconds)
 
     def rows(self, query: str) -> list[tuple[Any, ...]]:
+        with self._connected().connect() as conn:
+            return [tuple(row) for row in conn.execute(text(re.sub(r":(?=\w)", r"\\:", query)))]
+
+    def insert(self, statement: str, values: Mapping[str, object]) -> None:
+        with self._connected().begin() as conn:
+            conn.execute(text(statement), dict(values))
+
+    def _connected(self) -> Engine:
         if self._engine is None:
             self._engine = create_engine(make_url(self.database).set(drivername="postgresql+psycopg"))
-        with self._engine.connect() as conn:
-            return [tuple(row) for row in conn.execute(text(re.sub(r":(?=\w)", r"\\:", query)))]
+        return self._engine
 
     def kill(self) -> None:
         for one in self._others:
             if one.process is not None and one.process.poll() is None:
                 one.kill()
-        super().kill()
+        if self.process is not None and self.process.poll() is None:
+            super().kill()
 
     async def stop(self, timeout: float = 100.0) -> int:
         async with anyio.create_task_group() as tasks:

@@ -4,10 +4,9 @@ A start serves two cells: it mends what the cell before left, and it is what the
 """
 
 import signal
-import sqlite3
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -102,10 +101,7 @@ class Sweep:
             await self._say(cell, tag)
             await self._death(cell)
             await self._script(rules_after(cell, tag))
-            self.program.start()
-            if self.place.name in ("web", "console"):
-                await self.program.ready()
-                await self.place.again()
+            await self._go_on()
             repeated = await self._judge(cell, tag, before)
             await self._nothing_left()
         except AssertionError as error:
@@ -165,15 +161,20 @@ class Sweep:
                 await self.place.say(tag)
 
     async def _death(self, cell: Cell) -> None:
-        process = self.program.process
-        assert process is not None
         end = time.monotonic() + DIES_WITHIN_S
-        while process.poll() is None:
+        while not self.program.fallen:
             if time.monotonic() > end:
                 self.order.unlink(missing_ok=True)
                 raise AssertionError(f"{cell.point} was not passed {cell.passes} times")
             await anyio.sleep(0.02)
-        assert process.returncode == -signal.SIGKILL, f"it ended with {process.returncode}"
+        ended = [one.process.returncode for one in self.program.fallen if one.process is not None]
+        assert ended == [-signal.SIGKILL], f"it ended with {ended}"
+
+    async def _go_on(self) -> None:
+        self.program.start()
+        if self.place.name in ("web", "console"):
+            await self.program.ready()
+            await self.place.again()
 
     async def _judge(self, cell: Cell, tag: str, before: int) -> int:
         """Wait for what must stand there, see that nothing else does; how often something was repeated, flagged."""
@@ -185,15 +186,7 @@ class Sweep:
         if cell.point in UNANSWERED:
             await self._approve()
         wanted = self._wanted(cell, tag)
-
-        def complete(seen: list[str]) -> bool:
-            return all(any(want in one for one in map(_flat, seen[before:])) for want in wanted)
-
-        if cell.path == "long":
-            await hears(self.place, lambda seen: "Paragraph 33:" in "".join(seen[before:]), "the last piece",
-                        in_group=False, seconds=SETTLES_WITHIN_S)  # fmt: skip
-        else:
-            await hears(self.place, complete, f"{wanted}", in_group=in_group, seconds=SETTLES_WITHIN_S)
+        await self._stands(cell, wanted, before)
         await self._rest()
         shown = (await self.place.shown(in_group=in_group))[before:]
         repeated = sum(REPEATED in text for text in shown)
@@ -222,6 +215,19 @@ class Sweep:
             assert len(texts) == len(wanted), texts
             assert all(map(str.startswith, texts, wanted)), texts
         return repeated
+
+    async def _stands(self, cell: Cell, wanted: Sequence[str], before: int) -> None:
+        """Wait for what must stand there."""
+        in_group = cell.path == "question"
+
+        def complete(seen: list[str]) -> bool:
+            return all(any(want in one for one in map(_flat, seen[before:])) for want in wanted)
+
+        if cell.path == "long":
+            await hears(self.place, lambda seen: "Paragraph 33:" in "".join(seen[before:]), "the last piece",
+                        in_group=False, seconds=SETTLES_WITHIN_S)  # fmt: skip
+        else:
+            await hears(self.place, complete, f"{wanted}", in_group=in_group, seconds=SETTLES_WITHIN_S)
 
     def _without_the_approval(self, cell: Cell, texts: list[str]) -> list[str]:
         """See that it was asked once and that the call ran at most once; what is left of the screen."""
@@ -315,14 +321,20 @@ class Sweep:
         """A piece of work of the gateway itself, as a schedule leaves it; found by the next look around."""
         (conversation,) = self._rows("select conv from inbox where payload like '%hello%' order by id limit 1")[0]
         incoming = Incoming(text=tag, received_at=datetime.now(UTC))
-        row = (conversation, "system", f"sweep:{tag}", encode_incoming(incoming), int(time.time() * 1e6))
-        with closing(sqlite3.connect(self.program.home / "tieline.db", timeout=30)) as database, database:
-            database.execute("insert into inbox (conv, kind, dedup, payload, created_at) values (?, ?, ?, ?, ?)", row)
+        row = {
+            "conv": conversation,
+            "kind": "system",
+            "dedup": f"sweep:{tag}",
+            "payload": encode_incoming(incoming),
+            "at": int(time.time() * 1e6),
+        }
+        self.program.insert(
+            "insert into inbox (conv, kind, dedup, payload, created_at) values (:conv, :kind, :dedup, :payload, :at)",
+            row,
+        )
 
     def _rows(self, query: str) -> list[tuple[Any, ...]]:
-        uri = f"file:{self.program.home}/tieline.db?mode=ro"
-        with closing(sqlite3.connect(uri, uri=True, timeout=30)) as database:
-            return database.execute(query).fetchall()
+        return self.program.rows(query)
 
     async def _rest(self) -> None:
         queries = (

@@ -7,7 +7,7 @@ import sqlite3
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Set
+from collections.abc import Mapping, Sequence, Set
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,16 @@ class Program:
     def rows(self, query: str) -> list[tuple[Any, ...]]:
         with closing(sqlite3.connect(f"file:{self.home}/tieline.db?mode=ro", uri=True, timeout=30)) as database:
             return database.execute(query).fetchall()
+
+    def insert(self, statement: str, values: Mapping[str, object]) -> None:
+        """Write a row, past the program."""
+        with closing(sqlite3.connect(self.home / "tieline.db", timeout=30)) as database, database:
+            database.execute(statement, dict(values))
+
+    @property
+    def fallen(self) -> "Sequence[Program]":
+        """Those of its processes that have ended."""
+        return [self] if self.process is not None and self.process.poll() is not None else []
 
     async def waits(self, what: str, *, without: str = "\0", seconds: float = PATIENCE_S) -> None:
         """Wait until a message that no turn has begun with holds these words, and none holds those."""
