@@ -19,6 +19,7 @@ PROPOSED = "file:secrets/database"  # proposed for an address with a password
 DIGITS = 12  # of a digest, shown
 COLUMNS = {"name": "table", "rows": "rows", "sqlite": "hash in SQLite", "postgresql": "hash in PostgreSQL", "": ""}
 WORDS = {"copy": "copying", "compare": "comparing"}
+_KNOWN = "postgresql://user@host/database, or file:PATH or env:NAME that holds it"
 _SAFE, _UNSAFE, _ERROR = 0, 1, 2  # exit codes of --check
 
 
@@ -83,8 +84,24 @@ def _address(to: str, home: Path) -> str:
     if mistakes:
         fail("\n".join(mistakes), MISCONFIGURED)
     if "://" not in address:
-        fail("--to names no address of a database: postgresql://user@host/database, or file:PATH or env:NAME")
+        fail(f"{_named(to)} names no address of a database: {_KNOWN}")
+    try:
+        driver = import_module("sqlalchemy").make_url(address).drivername.partition("+")[0]
+    except (
+        import_module("sqlalchemy.exc").ArgumentError,
+        ValueError,
+    ):  # whose words would quote the address, and with it a password
+        fail(f"{_named(to)} holds an address that cannot be read; write {_KNOWN}")
+    if driver == "sqlite":
+        fail(f"{_named(to)} names a file; name a PostgreSQL server: postgresql://user@host/database")
+    if driver not in ("postgresql", "postgres"):
+        fail(f"{_named(to)} names {driver!r}, which is not supported; write {_KNOWN}")
     return address
+
+
+def _named(to: str) -> str:
+    """The option, with what it refers to: an address itself may hold a password."""
+    return f"--to {to}" if to.startswith(REFERENCES) else "--to"
 
 
 def has_password(url: Any) -> bool:

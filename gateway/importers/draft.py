@@ -54,12 +54,15 @@ class Draft:
         if there is not None:
             self._compare(what, there, {}, account.secrets)
             return
+        secrets = dict(self.secrets)
         middle = "" if account.name == "default" else f"-{account.name}"
         for key, secret in account.secrets.items():
             fields[key] = self._reference(f"{account.type}{middle}-{key}", secret)
-        if self._is_sound(what, "channels", fields):
-            self.text = added(self.text, ("channels",), fields)
-            self.new.append(f"{what} → [[channels]], {self._told(fields)}")
+        if not self._is_sound(what, "channels", fields):
+            self.secrets = secrets
+            return
+        self.text = added(self.text, ("channels",), fields)
+        self.new.append(f"{what} → [[channels]], {self._told(fields)}")
 
     def model(self, model: Model) -> None:
         """A section of `[[llm.providers]]`."""
@@ -77,11 +80,14 @@ class Draft:
             wanted = {key: value for key, value in fields.items() if key != "name"}
             self._compare(what, there, wanted, secrets if "api_keys" not in there else {})
             return
+        kept = dict(self.secrets)
         if model.key is not None:
             fields["api_key"] = self._reference(f"llm-{model.name}", model.key)
-        if self._is_sound(what, "llm", {"providers": [fields]}):
-            self.text = added(self.text, path, fields)
-            self.new.append(f"{what} → [[llm.providers]], {self._told(fields)}")
+        if not self._is_sound(what, "llm", {"providers": [fields]}):
+            self.secrets = kept
+            return
+        self.text = added(self.text, path, fields)
+        self.new.append(f"{what} → [[llm.providers]], {self._told(fields)}")
 
     def listed(self, key: str, names: Iterable[str]) -> None:
         """More names for a list of `[access]`."""
@@ -131,9 +137,6 @@ class Draft:
             self._settings({section: [entry] if section == "channels" else entry}, environ)
         except ConfigError as error:
             self.left.append(Left(what, "; ".join(error.mistakes)))
-            for value in entry.values():
-                if isinstance(value, str) and value.startswith(FOLDER):
-                    self.secrets.pop(value.removeprefix(FOLDER), None)
             return False
         return True
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from hashlib import sha256
 from typing import Any
 
 from pydantic import SecretStr
@@ -19,6 +20,7 @@ from gateway.scheduler.triggers.cron import parse_cron
 from gateway.scheduler.triggers.rules import Every, Once, Rule
 from gateway.scheduler.triggers.zones import is_zone
 
+LONGEST_ID = 72  # characters of a job's id, and some for its number
 LONGEST_SECRET = 4_096
 FURTHEST = datetime(9000, 1, 1, tzinfo=UTC)
 HISTORY = "they and their history are not moved: Tieline begins with its own"
@@ -169,8 +171,8 @@ DIRECT = {"allowlist": "allowlist", "disabled": "closed", "pairing": "pairing"} 
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Door:
-    """Those whom one account answers. `people_open`: everybody in direct messages; `groups_open`: every group."""
+class AccountAccess:
+    """The people and groups that one account answers; with `people_open` or `groups_open` all of them."""
 
     platform: str
     account: str = "default"
@@ -186,48 +188,50 @@ class Door:
         return self.platform if self.account == "default" else f"{self.platform} {shown(self.account)}"
 
 
-def common(home: Home, doors: Sequence[Door]) -> tuple[Sequence[str], Sequence[str]]:
+def common(home: Home, accesses: Sequence[AccountAccess]) -> tuple[Sequence[str], Sequence[str]]:
     """The people and groups that each account of their platform answers: `[access]` has one list for all of them.
 
     Others are noted: they would come to accounts that have not answered them.
     """
     people: list[str] = []
     groups: list[str] = []
-    for door in doors:
-        beside = [other for other in doors if other.platform == door.platform]
-        for person in door.people:
+    for access in accesses:
+        beside = [other for other in accesses if other.platform == access.platform]
+        for person in access.people:
             closed = [one for one in beside if not (person in one.people or one.people_open)]
             _one_list(home, person, "allow", closed, people)
-        for group in door.groups:
+        for group in access.groups:
             closed = [one for one in beside if not (group in one.groups or one.groups_open)]
             _one_list(home, group, "allow_groups", closed, groups)
     return list(dict.fromkeys(people)), list(dict.fromkeys(groups))
 
 
-def _one_list(home: Home, name: str, key: str, closed: Sequence[Door], found: list[str]) -> None:
+def _one_list(home: Home, name: str, key: str, closed: Sequence[AccountAccess], found: list[str]) -> None:
     if not closed:
         found.append(name)
         return
-    accounts = ", ".join(door.name for door in closed)
+    accounts = ", ".join(access.name for access in closed)
     home.leave(f"[access] {key}: {name}", f"the account {accounts} does not answer there, and the list holds for all")
 
 
-def policy(home: Home, doors: Sequence[Door]) -> str:
+def policy(home: Home, accesses: Sequence[AccountAccess]) -> str:
     """The policy for direct messages of all accounts, where they have the same and it is no open door; else ""."""
-    found = {DIRECT.get(door.policy, "") for door in doors}
-    for door in doors:
-        if door.policy not in DIRECT:
-            home.leave(f"{door.name}: direct messages are {shown(door.policy)}", "the door stays as [access] dm has it")
+    found = {DIRECT.get(access.policy, "") for access in accesses}
+    for access in accesses:
+        if access.policy not in DIRECT:
+            home.leave(
+                f"{access.name}: direct messages are {shown(access.policy)}", "the door stays as [access] dm has it"
+            )
     if len(found) > 1:
-        listed = ", ".join(f"{door.name} {shown(door.policy)}" for door in doors)
+        listed = ", ".join(f"{access.name} {shown(access.policy)}" for access in accesses)
         home.leave(f"direct messages: {listed}", "[access] dm holds for all platforms; it stays as it is")
         return ""
     return next(iter(found), "")
 
 
-def leave_door(home: Home, what: str, door: Door) -> None:
+def leave_access(home: Home, what: str, access: AccountAccess) -> None:
     """Note the people and groups of an account that stays behind."""
-    if whom := [*door.people, *door.groups]:
+    if whom := [*access.people, *access.groups]:
         home.leave(f"{what}: {', '.join(whom)}", "whom it answers stays with it")
 
 
@@ -297,18 +301,29 @@ class Jobs:
         """One more, by one of `cron`, `seconds` and `moment`."""
         title = text(name) or text(words)[:40] or str(id)
         what, message = f"schedule {shown(title)}", text(words)
-        if not message or not text(id):
+        if not message:
             self.home.leave(what, "it has no words to begin with")
         elif len(message) > LONGEST_TEXT:
             self.home.leave(what, f"its text has {len(message)} characters; a schedule here has {LONGEST_TEXT} at most")
         elif zone and not is_zone(zone):
             self.home.leave(what, f"{shown(zone)} is no time zone")
         elif (rule := self._rule(what, cron, seconds, moment)) is not None:
+            said = self._said(cron, seconds, moment)
             job = Job(
-                id=text(id), name=title[:LONGEST_NAME], text=message, rule=rule, said=self._said(cron, seconds, moment),
-                to=to, zone=zone, is_paused=is_paused, remarks=tuple(remarks),
+                id=self._id(id, message, said), name=title[:LONGEST_NAME], text=message, rule=rule, said=said, to=to,
+                zone=zone, is_paused=is_paused, remarks=tuple(remarks),
             )  # fmt: skip
             self.found.append(job)
+
+    def _id(self, id: object, *more: str) -> str:
+        """The id of a job, the same at each import: a second job with it has another one, as has one without any."""
+        own = next(iter(texts([id])), "") or sha256("\n".join(more).encode()).hexdigest()[:16]
+        if len(own) > LONGEST_ID:
+            own = sha256(own.encode()).hexdigest()
+        taken, number, found = {job.id for job in self.found}, 2, own
+        while found in taken:
+            found, number = f"{own}#{number}", number + 1
+        return found
 
     def _rule(self, what: str, cron: str, seconds: float | None, moment: datetime | None) -> Rule | None:
         rule: Rule | None = None

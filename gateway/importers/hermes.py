@@ -7,11 +7,13 @@ from typing import Any
 from gateway.importers import names
 from gateway.importers.found import (
     HISTORY,
+    AccountAccess,
     Jobs,
     Models,
     Secrets,
     account,
     groups,
+    leave_access,
     moment_of_text,
     people,
     table,
@@ -115,22 +117,29 @@ def _accounts(
             ours: secrets.of(variables.get(theirs) or written.get(ours), f"account {platform}")
             for ours, theirs in keys.items()
         }
-        found = account(platform, "default", held, next(iter(keys)))
-        if found is None:
-            continue
-        if section.get("enabled") is False:
-            home.leave(f"account {platform}", "it was switched off")
-            continue
-        accounts.append(found)
-        upper = platform.upper()
+        upper, what = platform.upper(), f"account {platform}"
         approved = home.json("platforms", "pairing", f"{platform}-approved.json")
         approved = approved or home.json("pairing", f"{platform}-approved.json")
         listed = texts(variables.get(f"{upper}_ALLOWED_USERS", "")) or texts(section.get("allow_from"))
-        allowed += people(home, platform, [*listed, *approved])
         chats = texts(variables.get(f"{upper}_GROUP_ALLOWED_CHATS", "")) or texts(section.get("group_allowed_chats"))
-        places += groups(home, platform, chats)
         if _is_true(variables.get(f"{upper}_ALLOW_ALL_USERS", "")):
-            people(home, platform, ["*"])
+            listed = [*listed, "*"]
+        is_off = section.get("enabled") is False
+        found = account(platform, "default", held, next(iter(keys)))
+        if found is None and not (listed or approved or chats or (section.get("enabled") is True)):
+            continue
+        access = AccountAccess(
+            platform=platform,
+            people=people(home, platform, [*listed, *approved]),
+            groups=groups(home, platform, chats),
+        )
+        if found is None or is_off:
+            home.leave(what, "it was switched off" if is_off else "it has no token")
+            leave_access(home, what, access)
+            continue
+        accounts.append(found)
+        allowed += access.people
+        places += access.groups
     if _is_true(variables.get("GATEWAY_ALLOW_ALL_USERS", "")):
         home.leave("everybody may write", 'set [access] dm = "open" yourself if that is meant')
     return accounts, list(dict.fromkeys(allowed)), list(dict.fromkeys(places))
@@ -228,7 +237,16 @@ def _chat_of(job: Mapping[str, Any], variables: Mapping[str, str]) -> str:
     told = text(job.get("deliver"))
     if told == "origin" or not told:
         origin = table(job.get("origin"))
-        return names.chat(text(origin.get("platform")), str(origin.get("chat_id", "")))
-    platform, _, place = told.partition(":")
-    place = place or variables.get(f"{platform.upper()}_HOME_CHANNEL", "")
-    return names.chat(platform, place)
+        platform, place, thread = text(origin.get("platform")), origin.get("chat_id"), origin.get("thread_id")
+    else:
+        platform, _, place = told.partition(":")
+        thread = None
+        if not place:
+            home_of = f"{platform.upper()}_HOME_CHANNEL"
+            place, thread = variables.get(home_of), variables.get(f"{home_of}_THREAD_ID")
+    chat, topic = (next(iter(texts([one])), "") for one in (place, thread))
+    if topic and platform == "discord":  # where a thread is a channel of its own
+        chat = topic
+    elif topic and platform == "telegram" and names.chat(platform, f"{chat}:{topic}"):
+        chat = f"{chat}:{topic}"
+    return names.chat(platform, chat)

@@ -5,6 +5,7 @@ A file that is missing is no matter; one that cannot be used is told of in `left
 
 import json
 import os
+import re
 import sqlite3
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -32,6 +33,9 @@ MOST_SKILLS = 200
 MOST_SKILL_FILES = 100
 DEEPEST_SKILL = 6
 PIECE = 1024 * 1024
+LARGEST_NUMBER = 1 << 128
+# A value of a .env file in quotes, and what may stand behind it.
+_QUOTED = re.compile(r"""(["'])((?:\\.|(?!\1)[^\\])*)\1\s*(?:#.*)?""")
 _NO_NAME = "it is no name of a file in this home"
 
 
@@ -100,7 +104,8 @@ class Home:
                 self.leave(what, f"it holds more than {MOST_VALUES:,} values")
                 return {}
             found = _with_names(whole_data(found))
-        except (ValueError, RecursionError, OverflowError, yaml.YAMLError) as error:
+        # PyYAML meets `!!int ""` with an IndexError and `!!timestamp x` with an AttributeError.
+        except (ValueError, LookupError, AttributeError, RecursionError, OverflowError, yaml.YAMLError) as error:
             self.leave(what, f"it cannot be read: {_of_parser(error)}")
             return {}
         if not isinstance(found, dict):
@@ -196,6 +201,7 @@ class Home:
         if text is None:
             return None
         files, size = {SKILL_FILE: text}, 0
+        executable: set[str] = set()
         for entry in self._below(names, DEEPEST_SKILL):
             below = entry.names[len(names) :]
             if below == (SKILL_FILE,) or any(part.startswith((".", "__")) for part in below):
@@ -211,7 +217,9 @@ class Home:
             content = self.bytes(entry.names, LARGEST_SKILL_FILES)
             if content is not None:
                 files["/".join(below)] = content
-        return FoundSkill(name=name, source=source, files=files)
+                if entry.executable:
+                    executable.add("/".join(below))
+        return FoundSkill(name=name, source=source, files=files, executable=frozenset(executable))
 
     def _below(self, names: Names, depth: int) -> Sequence[Entry]:
         """Files and links below a folder; folders that are deeper than that are left out."""
@@ -251,20 +259,25 @@ def _is_larger(value: object, most: int) -> bool:
 
 
 def _with_names(value: object) -> object:
-    """The same data, whose keys are texts: YAML also has numbers, moments and yes or no there."""
+    """The same data, whose keys are texts: YAML also has numbers, moments and yes or no there.
+
+    Numbers of hundreds of digits, which Python does not write out, are none.
+    """
     match value:
         case dict():
             return {str(key): _with_names(inner) for key, inner in value.items()}
         case list() | tuple():
             return [_with_names(inner) for inner in value]
+        case int() if abs(value) >= LARGEST_NUMBER:
+            return None
         case _:
             return value
 
 
 def _unquoted(value: str) -> str:
-    if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-        return value[1:-1]
-    return value.partition(" #")[0].strip()
+    if found := _QUOTED.fullmatch(value):
+        return found[2] if found[1] == "'" else re.sub(r'\\(["\\$])', r"\1", found[2])
+    return re.split(r"\s+#", value, maxsplit=1)[0].strip()
 
 
 def _why(error: Exception) -> str:

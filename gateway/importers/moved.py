@@ -50,6 +50,7 @@ class FoundSkill:
     name: str
     source: str
     files: Mapping[str, bytes]
+    executable: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,14 +7,14 @@ from typing import Any
 from gateway.importers import names
 from gateway.importers.found import (
     HISTORY,
-    Door,
+    AccountAccess,
     Jobs,
     Models,
     Secrets,
     account,
     common,
     groups,
-    leave_door,
+    leave_access,
     moment_of_ms,
     notes,
     people,
@@ -46,15 +46,15 @@ SHIPPED = frozenset({"3401603e166d62b42512e96293e07032c8e5e1211fc6518da589b387d9
 def read(home: Home, environ: Mapping[str, str], now: datetime) -> Moved:
     """Everything of the home that moves. Raises ImportRefused where there is no home of nanobot."""
     config = _both(home.json("config.json"))
-    if not config:
+    if home.left or not home.has("config.json"):
         raise ImportRefused(_why_none(home))
     home.leave("conversations", HISTORY)
     defaults = _both(table(table(config.get("agents")).get("defaults")))
     workspace = workspace_of(home, text(defaults.get("workspace")) or f"~/{FOLDER}/workspace", FOLDER)
     secrets = Secrets(home, {}, environ)
     channels = table(config.get("channels"))
-    accounts, doors = _accounts(home, channels, secrets)
-    allowed, places = common(home, doors)
+    accounts, accesses = _accounts(home, channels, secrets)
+    allowed, places = common(home, accesses)
     return Moved(
         program="nanobot",
         version="",
@@ -65,7 +65,7 @@ def read(home: Home, environ: Mapping[str, str], now: datetime) -> Moved:
         accounts=accounts,
         people=allowed,
         groups=places,
-        dm=policy(home, doors) if doors else "",
+        dm=policy(home, accesses) if accesses else "",
         models=_models(home, config, defaults, secrets),
         left=home.left,
     )
@@ -116,9 +116,11 @@ def _skills(home: Home, workspace: tuple[str, ...] | None, disabled: frozenset[s
     return [skill for skill in found if skill.source.rpartition("/")[2] not in disabled]
 
 
-def _accounts(home: Home, channels: Mapping[str, Any], secrets: Secrets) -> tuple[Sequence[Account], Sequence[Door]]:
+def _accounts(
+    home: Home, channels: Mapping[str, Any], secrets: Secrets
+) -> tuple[Sequence[Account], Sequence[AccountAccess]]:
     accounts: list[Account] = []
-    doors: list[Door] = []
+    accesses: list[AccountAccess] = []
     approved = table(home.json("pairing.json").get("approved"))
     for platform, written in channels.items():
         if not isinstance(written, dict):
@@ -134,18 +136,18 @@ def _accounts(home: Home, channels: Mapping[str, Any], secrets: Secrets) -> tupl
         is_on = settings.get("enabled") is True
         if found is None and not is_on:
             continue  # as `nanobot onboard` writes it
-        door = _door(home, platform, settings, texts(approved.get(platform)))
+        access = _access(home, platform, settings, texts(approved.get(platform)))
         if found is None or not is_on:
             home.leave(what, "it was switched off" if found is not None else "it has no token")
-            leave_door(home, what, door)
+            leave_access(home, what, access)
             continue
         accounts.append(found)
-        doors.append(door)
-    return accounts, doors
+        accesses.append(access)
+    return accounts, accesses
 
 
-def _door(home: Home, platform: str, settings: Mapping[str, Any], approved: Sequence[str]) -> Door:
-    """Those whom an account answers: its list of people counts in groups as well."""
+def _access(home: Home, platform: str, settings: Mapping[str, Any], approved: Sequence[str]) -> AccountAccess:
+    """The people and groups that an account answers: its list of people counts in groups as well."""
     listed, direct = texts(settings.get("allowFrom")), _both(table(settings.get("dm")))
     chats = [*texts(settings.get("allowChannels")), *texts(settings.get("groupAllowFrom"))]
     if chats and "*" not in listed:
@@ -157,7 +159,7 @@ def _door(home: Home, platform: str, settings: Mapping[str, Any], approved: Sequ
         if rest := [one for one in found if one not in fit]:
             home.leave(f"{platform}: {', '.join(map(shown, rest))}", "direct messages of them are not answered there")
         found = [one for one in found if one in fit]
-    return Door(platform=platform, people=people(home, platform, found), groups=groups(home, platform, chats))
+    return AccountAccess(platform=platform, people=people(home, platform, found), groups=groups(home, platform, chats))
 
 
 def _both(section: Mapping[str, Any]) -> Mapping[str, Any]:

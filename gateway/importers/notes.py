@@ -49,7 +49,7 @@ def notes_in(
     rest = [] if rest is None else rest
     lines = [line for line in _in_force(text, rest) if not (is_form and _is_unticked(line))]
     shown = "\n".join(lines)
-    rest += [words.strip() for words in _COMMENT.findall(shown) if words.strip() and not _OF_AN_ENTRY.fullmatch(words)]
+    rest += _hidden(shown)
     for headings, words in _blocks(_COMMENT.sub("", shown)):
         if _is_of_the_program(headings, words):
             continue
@@ -92,6 +92,7 @@ def _in_force(text: str, rest: list[str]) -> Iterator[str]:
     for line in text.split("\n"):
         if line.lstrip().startswith("<!--") and line.rstrip().endswith("-->"):
             waits, inside = "status: superseded" in line.lower(), False
+            rest += _hidden(line)
         elif waits and line.strip():
             waits, inside = False, True
             rest.append(line.strip())
@@ -100,6 +101,11 @@ def _in_force(text: str, rest: list[str]) -> Iterator[str]:
         else:
             inside = False
             yield line
+
+
+def _hidden(text: str) -> Sequence[str]:
+    """The comments of people in it."""
+    return [one.strip() for one in _COMMENT.findall(text) if one.strip() and not _OF_AN_ENTRY.fullmatch(one)]
 
 
 def _is_unticked(line: str) -> bool:

@@ -11,14 +11,14 @@ from agent.core.files.safe import Entry
 from gateway.importers import names
 from gateway.importers.found import (
     HISTORY,
-    Door,
+    AccountAccess,
     Jobs,
     Models,
     Secrets,
     account,
     common,
     groups,
-    leave_door,
+    leave_access,
     moment_of_ms,
     moment_of_text,
     notes,
@@ -74,7 +74,7 @@ State = Mapping[str, Sequence[tuple[Any, ...]]]
 def read(home: Home, environ: Mapping[str, str], now: datetime) -> Moved:
     """Everything of the home that moves. Raises ImportRefused where there is no home of OpenClaw."""
     config = home.json5("openclaw.json")
-    if not config:
+    if home.left or not home.has("openclaw.json"):
         raise ImportRefused(_why_none(home))
     if "$include" in config:
         why = "it is put together of several files ($include); write it as one (`openclaw config get` shows it whole)"
@@ -92,8 +92,8 @@ def read(home: Home, environ: Mapping[str, str], now: datetime) -> Moved:
     secrets = Secrets(home, variables, environ)
     written = text(agent.get("workspace")) or text(defaults.get("workspace")) or f"~/{FOLDER}/workspace"
     workspace = workspace_of(home, written, FOLDER)
-    accounts, doors = _accounts(home, config, state, secrets)
-    allowed, places = common(home, doors)
+    accounts, accesses = _accounts(home, config, state, secrets)
+    allowed, places = common(home, accesses)
     return Moved(
         program="openclaw",
         version=version,
@@ -105,7 +105,7 @@ def read(home: Home, environ: Mapping[str, str], now: datetime) -> Moved:
         owner=_owner(config, allowed),
         people=allowed,
         groups=places,
-        dm=policy(home, doors) if doors else "",
+        dm=policy(home, accesses) if accesses else "",
         models=_models(home, config, agent, agent_id, state, secrets),
         left=home.left,
     )
@@ -225,9 +225,9 @@ def _skills(home: Home, workspace: tuple[str, ...] | None) -> Sequence[FoundSkil
 
 def _accounts(
     home: Home, config: Mapping[str, Any], state: State, secrets: Secrets
-) -> tuple[Sequence[Account], Sequence[Door]]:
+) -> tuple[Sequence[Account], Sequence[AccountAccess]]:
     accounts: list[Account] = []
-    doors: list[Door] = []
+    accesses: list[AccountAccess] = []
     sections = table(config.get("channels"))
     usual = text(table(sections.get("defaults")).get("groupPolicy"))
     by_variable: dict[str, Mapping[str, Any]] = {
@@ -245,14 +245,14 @@ def _accounts(
         }
         for name, one in (several or {"default": section}).items():
             what = f"account {platform}" if name == "default" else f"account {platform} {shown(name)}"
-            door = _door(home, platform, name, {"groupPolicy": usual or None, **one}, state)
+            access = _access(home, platform, name, {"groupPolicy": usual or None, **one}, state)
             if one.get("enabled") is False or section.get("enabled") is False:
                 home.leave(what, "it was switched off")
-                leave_door(home, what, door)
+                leave_access(home, what, access)
                 continue
             if one.get("tokenFile"):
                 home.leave(what, "its token is in a file of its own; put it into secrets/ yourself")
-                leave_door(home, what, door)
+                leave_access(home, what, access)
                 continue
             held = {ours: secrets.of(one.get(theirs), what) for ours, theirs in SECRETS[platform].items()}
             if name == "default":
@@ -261,31 +261,31 @@ def _accounts(
                 held = {ours: found or by_name.get(ours) for ours, found in held.items()}
             if (found := account(platform, name, held, next(iter(SECRETS[platform])))) is None:
                 home.leave(what, "it has no token")
-                leave_door(home, what, door)
+                leave_access(home, what, access)
                 continue
             accounts.append(found)
-            doors.append(door)
-    return accounts, doors
+            accesses.append(access)
+    return accounts, accesses
 
 
-def _door(home: Home, platform: str, name: str, settings: Mapping[str, Any], state: State) -> Door:
-    """Those whom an account answers."""
+def _access(home: Home, platform: str, name: str, settings: Mapping[str, Any], state: State) -> AccountAccess:
+    """The people and groups that an account answers."""
     direct = table(settings.get("dm"))
     policy = text(settings.get("dmPolicy")) or text(direct.get("policy")) or "pairing"
     if direct.get("enabled") is False:
         policy = "disabled"
     listed = texts(settings.get("allowFrom")) or texts(direct.get("allowFrom"))
-    paired = [row[2] for row in state.get("people", ()) if row[:2] == (platform, name)]
+    paired = [*texts([row[2] for row in state.get("people", ()) if row[:2] == (platform, name)])]
     paired += _older_people(home, platform, name)
-    door = Door(platform=platform, account=name, policy=policy)
+    access = AccountAccess(platform=platform, account=name, policy=policy)
     if policy == "allowlist" and (rest := [one for one in paired if one not in listed]):
-        home.leave(f"{door.name}: {', '.join(map(shown, rest))} was paired", "its list of people alone counts there")
+        home.leave(f"{access.name}: {', '.join(map(shown, rest))} was paired", "its list of people alone counts there")
     if policy == "disabled" and listed:
-        home.leave(f"{door.name}: people of its list", "direct messages are disabled there")
+        home.leave(f"{access.name}: people of its list", "direct messages are disabled there")
     found = {"allowlist": listed, "disabled": []}.get(policy, [*listed, *paired])
-    places = _groups_of(home, door.name, platform, settings)
+    places = _groups_of(home, access.name, platform, settings)
     return replace(
-        door,
+        access,
         people=people(home, platform, found),
         groups=groups(home, platform, places),
         people_open="*" in found,
@@ -463,7 +463,7 @@ def _stored_jobs(home: Home, state: State) -> Sequence[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
     for enabled, written in state.get("jobs", ()):
         if not isinstance(written, str):
-            home.leave("schedule", "it is empty in the database")
+            home.leave("schedule", "it is no text in the database")
         elif job := home.table_in(written, "schedule"):
             found.append({**job, "enabled": bool(enabled)})
     older = tables(home.json("cron", "jobs.json").get("jobs"))  # before the database there was a file

@@ -38,7 +38,9 @@ TITLES = {"openclaw": "OpenClaw", "hermes": "Hermes Agent", "nanobot": "nanobot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The whole of it. `files` are new ones below the data directory, `owner` is whose the notes are.
+    """The whole of it. `files` are new ones below the data directory, `executable` those of them that are programs.
+
+    `owner` is whose the notes are.
 
     `differing` is what stands in the way: it is different here, and nothing of it is overwritten.
     """
@@ -49,6 +51,7 @@ class Planned:
     settings: Settings
     owner: str
     files: Mapping[Names, bytes] = field(default_factory=dict, repr=False)
+    executable: frozenset[Names] = frozenset()
     notes: Sequence[Note] = ()
     jobs: Sequence[Job] = ()
     new: Sequence[str] = ()
@@ -77,7 +80,7 @@ def planned(
     if source.resolve() == home.resolve():
         raise ImportRefused(f"{source} is the data directory of Tieline itself")
     read, _, _ = READERS[program]
-    moved = read(Home(source), environ, now)
+    moved = read(Home(source.resolve()), environ, now)  # the folder itself may be a link: its owner named it
     try:
         draft = Draft(read_file(file), home, environ)
         _check(draft)
@@ -88,9 +91,12 @@ def planned(
     except ConfigError as error:
         raise ImportRefused(f"{file} would have mistakes: {'; '.join(error.mistakes)}") from error
     files = _Files(home, program)
-    if moved.persona is not None:
-        files.persona(moved.persona)
-    files.skills(moved)
+    try:
+        if moved.persona is not None:
+            files.persona(moved.persona)
+        files.skills(moved)
+    except (ToolError, OSError) as error:
+        raise ImportRefused(f"{home}: {error}") from error
     owner, why = _owner(person, moved)
     left = [*moved.left, *draft.left, *files.left, *draft.without_effect()]
     notes = moved.notes
@@ -107,6 +113,7 @@ def planned(
         settings=settings,
         owner=owner,
         files=files.found,
+        executable=frozenset(files.executable),
         notes=notes,
         jobs=moved.jobs,
         new=[*files.new, *draft.new],
@@ -160,8 +167,9 @@ class _Files:
     def __init__(self, home: Path, program: str) -> None:
         self._home = home
         self._program = program
-        self._tree = Tree(home)
+        self._tree = Tree(home.resolve())  # the data directory may be a link; nothing in it is followed
         self.found: dict[Names, bytes] = {}
+        self.executable: set[Names] = set()
         self.new: list[str] = []
         self.same: list[str] = []
         self.left: list[Left] = []
@@ -199,14 +207,12 @@ class _Files:
             taken.add(name)
             root = ("skills", IMPORTED, name)
             files = {(*root, *path.split("/")): content for path, content in skill.files.items()}
+            self.executable |= {(*root, *path.split("/")) for path in skill.executable}
             more = f" with {counted(len(files) - 1, 'file')}" if len(files) > 1 else ""
             self._add(what, files, f"{what}{more} → {'/'.join(root)}; it waits: /skill show {name}")
 
     def _add(self, what: str, files: Mapping[Names, bytes], said: str) -> None:
-        try:
-            there = {names: self._tree.read(names) for names in files if self._tree.look(names) is not None}
-        except ToolError as error:
-            raise ImportRefused(f"{self._home}: {error}") from error
+        there = {names: self._tree.read(names) for names in files if self._tree.look(names) is not None}
         differing = [names for names, content in there.items() if content != files[names]]
         if differing:
             self.differing.append(Left(what, f"{'/'.join(differing[0])} is different here"))

@@ -3,7 +3,9 @@
 What is there already is left alone, so that a second import of the same home changes nothing.
 """
 
-from collections.abc import Sequence
+import os
+from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -32,6 +34,7 @@ from gateway.phrases.catalogue import Catalogue, UsageError
 from gateway.scheduler import store
 from gateway.scheduler.schedule import Creator, Plan
 from gateway.scheduler.service import check_room, checked_first
+from gateway.scheduler.store import Counts
 from gateway.scheduler.triggers.misfires import ONE_SHOT, RECURRING
 from gateway.scheduler.triggers.rules import is_recurring
 
@@ -110,8 +113,9 @@ def _new_jobs(
     served = {*ALWAYS, *(channel.channel_type for channel in plan.settings.channels)}
     found: list[tuple[Job, str]] = []
     same: list[str] = []
+    fresh: Counter[str] = Counter()  # of this import, by conversation and by person
     for job in plan.jobs:
-        what, to = f"schedule {shown(job.name)}", job.to or names.own_chat(plan.owner)
+        what, to = f"schedule {shown(job.name)}", _served_chat(job.to or names.own_chat(plan.owner), served)
         if not to:
             whose = plan.owner or "its owner"
             left.append(Left(what, f"the chat of {whose} is not known; set it there with /remind ask"))
@@ -121,15 +125,29 @@ def _new_jobs(
             same.append(what)
         else:
             try:
-                settings = plan.settings.scheduler
-                checked_first(_plan(plan, job), job.name, _creator(plan, to), now, settings)
+                settings, creator = plan.settings.scheduler, _creator(plan, to)
+                person = creator.person or ""
+                checked_first(_plan(plan, job), job.name, creator, now, settings)
+                there = Counts(here=0, theirs=0)
                 if conn is not None:
-                    check_room(store.counts(conn, ConversationId(to), [plan.owner]), settings)
+                    there = store.counts(conn, ConversationId(to), [person] if person else [])
+                counts = Counts(here=there.here + fresh[to], theirs=there.theirs + fresh[f"of {person}"])
+                check_room(counts, settings)
             except UsageError as error:
                 left.append(Left(what, shown(error.text(phrase, "en"))))
                 continue
             found.append((job, to))
+            fresh.update((to, f"of {person}") if person else (to,))
     return found, same
+
+
+def _served_chat(to: str, served: Collection[str]) -> str:
+    """The conversation at the account that serves it: where a job names none, the only one of its platform."""
+    kind, _, place = to.partition(":")
+    if not to or kind in served:
+        return to
+    accounts = [one for one in served if one.startswith(f"{kind}@")]
+    return f"{accounts[0]}:{place}" if len(accounts) == 1 else to
 
 
 def _origin(plan: Planned, job: Job) -> str:
@@ -191,13 +209,16 @@ def _write_rows(conn: Connection, plan: Planned, found: Rows, now: datetime) -> 
 
 def _write_files(plan: Planned, undo: list[Names]) -> None:
     """Raises ImportRefused; `undo` gathers what is to be removed where something fails, here or later."""
-    tree = Tree(plan.home)
+    tree = Tree(plan.home.resolve())
 
     def write() -> None:
         for path, content in plan.files.items():
             if tree.look(path) is None:
                 undo.append(_first_new(tree, path))
                 tree.write(path, content)
+                if path in plan.executable:
+                    with tree.opened(path) as file:
+                        os.fchmod(file, 0o700)
         if plan.draft.text != plan.draft.file.text:
             write_file(plan.draft.file, plan.draft.text)
 
@@ -224,7 +245,7 @@ def _first_new(tree: Tree, path: Names) -> Names:
 
 def _undo(plan: Planned, undo: Sequence[Names]) -> None:
     """Put everything back as it was."""
-    tree, file = Tree(plan.home), plan.draft.file
+    tree, file = Tree(plan.home.resolve()), plan.draft.file
     for path in reversed(undo):
         tree.remove(path)
     with suppress(CannotChange, OSError):

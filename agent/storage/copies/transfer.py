@@ -5,6 +5,7 @@ was killed goes on there. Until the last transaction the target has no revision:
 """
 
 import json
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -62,6 +63,7 @@ OF_SQLITE = (
     "alembic_version",
 )  # tables that PostgreSQL has in a way of its own
 
+_COPIED = re.compile(r"COPY (\w+), line \d+(?:, column (\w+))?")  # in the context of an error
 PASSWORDS = frozenset({"password", "sslpassword"})  # options of an address
 
 # Notes on a transfer, in the target: a row for each table that was begun, and one without a name for the whole.
@@ -153,7 +155,7 @@ def _source(path: Path, schema: Schema) -> Iterator[Connection]:
             _check(conn, path)
             yield conn
     except (DBAPIError, sqlite3.Error, OSError) as error:
-        raise (damage_in(path, error) or TransferRefused(f"{path} cannot be read: {error}")) from error
+        raise (damage_in(path, error) or TransferRefused(f"{path} cannot be read: {reason_of(error)}")) from error
     finally:
         _removed(copy)
         lock.release()
@@ -221,10 +223,25 @@ def _target(url: URL, place: str) -> Iterator[Connection]:
             yield conn
     except (DBAPIError, psycopg.Error) as error:
         raise TransferRefused(
-            f"{place}: {reason_of(error)}; the old database is as it was, and the same command goes on with the rest"
-        ) from error
+            f"{place}: {_why(error)}; the old database is as it was, and the same command goes on with the rest"
+        ) from None  # whose own words may hold a row
     finally:
         engine.dispose()
+
+
+def _why(error: Exception) -> str:
+    """The reason in the server's words; of a row that it does not take, the table and the rule alone."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if not isinstance(cause, psycopg.IntegrityError | psycopg.DataError) or cause.sqlstate is None:
+        return reason_of(error)
+    copied = _COPIED.search(cause.diag.context or "")
+    table = cause.diag.table_name or (copied[1] if copied is not None else "")
+    column = cause.diag.column_name or (copied[2] if copied is not None else "")
+    rule = cause.diag.constraint_name or column or type(cause).__name__
+    return (
+        f"the server does not take a row of {table or 'a table'}, by its rule {rule} ({cause.sqlstate}), which SQLite "
+        "has let pass; correct or remove the row in SQLite"
+    )
 
 
 def _own(conn: Connection, place: str) -> None:

@@ -99,12 +99,38 @@ def test_an_address_without_a_password_is_what_to_write(tieline: Tieline, home: 
         pytest.param(["--to", "file:secrets/none"], 78, "cannot read", id="no file"),
         pytest.param(["--to", "mysql://h/x"], 1, "names 'mysql', which is not supported", id="another server"),
         pytest.param(["--to", "sqlite:///x.db"], 1, "--to names a file", id="a file"),
+        pytest.param(["--to", "mysql://h/x"], 1, "--to names 'mysql'", id="the option and not a setting"),
+        pytest.param(["--to", "env:WRONG"], 1, "--to env:WRONG holds an address that cannot be read", id="a port"),
+        pytest.param(["--to", "env:A_FILE"], 1, "--to env:A_FILE names a file", id="a file with a host"),
     ],
 )
 def test_what_is_no_target_is_refused(arguments: list[str], code: int, said: str, tieline: Tieline, home: Path) -> None:
-    ran = tieline("migrate", *arguments, config="")
+    wrong = {"WRONG": "postgresql://me:hidden@h:port/x", "A_FILE": "sqlite://me:hidden@h/x"}
+    ran = tieline("migrate", *arguments, config="", **wrong)
     assert ran.exit_code == code, ran.output
     assert said in ran.stderr
+    assert "hidden" not in ran.output
+    assert "database.url" not in ran.output
+
+
+@pytest.mark.requirement("G-155")
+def test_a_row_that_the_server_does_not_take_is_named_without_its_words(
+    tieline: Tieline, home: Path, target: str
+) -> None:
+    change(
+        home,
+        "INSERT INTO guideline VALUES ('telegram:7' || char(0), '', 'secret words', 1)",
+        "INSERT INTO guideline VALUES ('telegram:7' || char(65533), '', 'secret words', 1)",
+    )
+    ran = tieline("migrate", "--to", target, config="")
+    assert ran.exit_code == 1, ran.output
+    assert "the server does not take a row of guideline, by its rule " in ran.stderr
+    assert "correct or remove the row in SQLite" in ran.stderr
+    assert "telegram:7" not in ran.output
+    assert "secret words" not in ran.output
+    change(home, "DELETE FROM guideline WHERE conv = 'telegram:7' || char(0)")
+    again = tieline("migrate", "--to", target)
+    assert again.exit_code == 0, again.output
 
 
 @pytest.mark.requirement("G-155")

@@ -135,3 +135,16 @@ def test_a_secret_in_a_variable_is_named(tmp_path: Path) -> None:
     draft.account(Account(type="telegram", secrets={"token": Secret(variable="MY_TOKEN")}))
     assert 'token = "env:MY_TOKEN"' in draft.text
     assert draft.secrets == {}
+
+
+@pytest.mark.requirement("G-160")
+def test_no_secret_is_written_for_a_model_that_stays(tmp_path: Path) -> None:
+    draft = _draft(tmp_path)
+    key = Secret(value=SecretStr("sk-of-a-model"))
+    draft.model(Model(name="x", type="openai", model="m", base_url="http://127.0.0.1:1/v1", key=key))
+    kept = dict(draft.secrets)
+    draft.model(Model(name="y", type="openai", model="m", base_url="no address", key=key))
+    draft.model(Model(name="z", type="openai", model="file:/etc/hostname", key=Secret(value=SecretStr("sk-other"))))
+    assert [one.what for one in draft.left] == ["model y/m", "model z/file:/etc/hostname"]
+    assert draft.secrets == kept
+    assert list(kept.values()) == ["sk-of-a-model"]

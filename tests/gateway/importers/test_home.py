@@ -112,7 +112,7 @@ def test_a_broken_file_is_told_of_without_its_text(tmp_path: Path, name: str, co
         "&a [*a]\n",
         "x: &a {b: *a}\n",
         "a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1]\n"
-        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcdefg", "bcdefgh", strict=True)),
+        + "".join(f"{b}: &{b} [{', '.join([f'*{a}'] * 10)}]\n" for a, b in zip("abcde", "bcdef", strict=True)),
     ],
     ids=["a list in itself", "a table in itself", "many by few"],
 )
@@ -142,3 +142,47 @@ def test_lines_of_a_report_steer_no_terminal(tmp_path: Path) -> None:
 def test_variables_of_a_file(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("# A=1\nexport B='two words'\nC=three # said\nD=\n=5\nE-F=6\n")
     assert Home(tmp_path).variables(".env") == {"B": "two words", "C": "three", "D": ""}
+
+
+@pytest.mark.parametrize(
+    ("line", "value"),
+    [
+        ('A="x" # y', "x"),
+        ("A='x'#y", "x"),
+        ('A="x # y"', "x # y"),
+        ('A="say \\"x\\"" # y', 'say "x"'),
+        ("A='it\\s'", "it\\s"),
+        ('A="x', '"x'),
+        ('A="x" y', '"x" y'),
+        ("A=x\t# y", "x"),
+        ("A=x#y", "x#y"),
+    ],
+)
+def test_quotes_and_comments_of_variables(line: str, value: str, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f"{line}\n")
+    assert Home(tmp_path).variables(".env") == {"A": value}
+
+
+@pytest.mark.parametrize("text", ['a: !!int ""', "a: !!timestamp x", "a: !!bool x", "2024-13-45: a", "? [a]\n: b"])
+def test_values_that_yaml_cannot_make_are_told_of(text: str, tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text(text)
+    home = Home(tmp_path)
+    assert home.yaml("a.yaml") == {}
+    assert "it cannot be read" in _left(home)["a.yaml"]
+
+
+def test_keys_are_texts_and_numbers_have_an_end(tmp_path: Path) -> None:
+    (tmp_path / "a.yaml").write_text("7: {-1005: a}\ntrue: [{2: b}]\n2026-01-01: c\n")
+    assert Home(tmp_path).yaml("a.yaml") == {"7": {"-1005": "a"}, "True": [{"2": "b"}], "2026-01-01": "c"}
+    (tmp_path / "a.json").write_text(f"{{a: 0x{'f' * 5_000}, b: 7}}")
+    assert Home(tmp_path).json5("a.json") == {"a": None, "b": 7}
+
+
+def test_scripts_of_a_skill_stay_programs(tmp_path: Path) -> None:
+    folder = tmp_path / "skills" / "report"
+    folder.mkdir(parents=True)
+    for name in ("SKILL.md", "run.sh", "notes.txt"):
+        (folder / name).write_text("x")
+    (folder / "run.sh").chmod(0o755)
+    (skill,) = Home(tmp_path).skills("skills")
+    assert skill.executable == {"run.sh"}

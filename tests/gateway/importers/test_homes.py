@@ -14,6 +14,9 @@ from gateway.importers import openclaw
 from gateway.importers.home import Home
 from gateway.importers.moved import ImportRefused, Moved
 from gateway.importers.plan import READERS
+from gateway.importers.services import section_name
+from gateway.importers.writer import rows_of
+from gateway.phrases.catalogue import read_catalogue
 from gateway.scheduler.triggers.cron import parse_cron
 from gateway.scheduler.triggers.rules import Every, Once
 from tests.gateway.importers.copies import DISCORD, NOW, TELEGRAM, change_json, copy_of, plan_of
@@ -296,7 +299,7 @@ def test_whose_the_notes_are(tmp_path: Path) -> None:
     assert plan_of("nanobot", home, tmp_path / "ours").owner == "web:operator"
 
 
-# Doors
+# Access
 
 
 DISCORD_PLACES = ("500000000000000001", "500000000000000002", "500000000000000003")
@@ -383,7 +386,7 @@ def test_a_server_of_discord_opens_only_where_everybody_may_write(
     assert GUILD in groups or OPEN in groups or any(one in str(moved.left) for one in DISCORD_PLACES)
 
 
-@pytest.mark.requirement("G-159")
+@pytest.mark.requirement("G-157", "G-159")
 def test_a_channel_of_slack_opens_only_where_everybody_may_write(tmp_path: Path) -> None:
     channels: Mapping[str, Any] = {"C0000001": {}, "C0000002": {"users": ["U0000001"]}, "C0000003": {"allow": False}}
     moved = _openclaw(tmp_path / "a", "slack", {"channels": channels})
@@ -482,3 +485,188 @@ def test_notes_that_stay_are_told_of(tmp_path: Path) -> None:
     left = _left(_read("nanobot", home))
     assert left["workspace/memory/boat.md"] == "only MEMORY.md moves from there"
     assert "“Timezone: (your timezone" in left["USER.md"]
+
+
+# Odd values and accounts without a token
+
+
+def _jobs_of_openclaw(home: Path, *jobs: Mapping[str, Any]) -> None:
+    """Let these be all jobs of the home."""
+    (home / "state" / "openclaw.sqlite").unlink()
+    (home / "cron").mkdir(exist_ok=True)
+    (home / "cron" / "jobs.json").write_text(json.dumps({"version": 1, "jobs": jobs}))
+
+
+def _job(**changes: Any) -> Mapping[str, Any]:
+    job = {
+        "id": "a", "name": "morning", "schedule": {"kind": "cron", "expr": "30 8 * * *"},
+        "payload": {"kind": "agentTurn", "message": "What is on today?"},
+        "delivery": {"mode": "announce", "channel": "telegram", "to": "77"},
+    }  # fmt: skip
+    return {**job, **changes}
+
+
+@pytest.mark.requirement("G-157", "G-159")
+def test_rows_without_a_value_are_told_of(tmp_path: Path) -> None:
+    home = copy_of("openclaw", tmp_path)
+    with closing(sqlite3.connect(home / "state" / "openclaw.sqlite")) as database:
+        text = database.execute("select sql from sqlite_master where name = 'cron_jobs'").fetchone()[0]
+        with database:
+            database.execute("alter table cron_jobs rename to before")
+            database.execute(text.replace("NOT NULL", ""))
+            database.execute("insert into cron_jobs select * from before")
+            database.execute("update cron_jobs set job_json = null where job_json like '%morning%'")
+            database.execute("drop table channel_pairing_allow_entries")
+            database.execute("create table channel_pairing_allow_entries (channel_key, account_id, entry, sort_order)")
+            database.execute("insert into channel_pairing_allow_entries values ('discord', 'default', null, 0)")
+    moved = _read("openclaw", home)
+    assert "build" in {job.name for job in moved.jobs}
+    assert "morning" not in {job.name for job in moved.jobs}
+    assert _left(moved)["schedule"] == "it is no text in the database"
+
+
+@pytest.mark.requirement("G-157", "G-159")
+def test_keys_of_hermes_that_are_no_texts(tmp_path: Path) -> None:
+    home = copy_of("hermes", tmp_path)
+    with (home / "config.yaml").open("a") as config:
+        config.write("1: 2\ntrue: 3\nplatforms:\n  1: {a: b}\nproviders:\n  5: {base_url: 6}\n")
+    assert {one.type for one in _read("hermes", home).accounts} == {"telegram", "discord"}
+
+
+@pytest.mark.requirement("G-159")
+def test_a_workspace_with_a_nul_in_its_path_is_told_of(tmp_path: Path) -> None:
+    home = copy_of("openclaw", tmp_path)
+    config = (home / "openclaw.json").read_text("utf-8")
+    (home / "openclaw.json").write_text(config.replace("/.openclaw/workspace", "/.openclaw/a\\u0000b"), "utf-8")
+    moved = _read("openclaw", home)
+    assert any(what.startswith("workspace") for what in _left(moved))
+
+
+@pytest.mark.requirement("G-157")
+def test_two_jobs_with_one_id_and_jobs_without(tmp_path: Path) -> None:
+    home = copy_of("openclaw", tmp_path)
+    _jobs_of_openclaw(
+        home, _job(), _job(name="evening"), _job(id=5, name="five"), _job(id=None, name="none"), _job(id="x" * 100),
+        _job(id="x" * 99 + "y"),
+    )  # fmt: skip
+    ids = [job.id for job in _read("openclaw", home).jobs]
+    assert ids[:3] == ["a", "a#2", "5"]
+    assert len({one[:80] for one in ids}) == 6
+    assert ids == [job.id for job in _read("openclaw", home).jobs], "a second import knows them"
+
+
+@pytest.mark.requirement("G-157")
+def test_a_schedule_of_a_named_account_alone(tmp_path: Path) -> None:
+    home = copy_of("openclaw", tmp_path)
+    _jobs_of_openclaw(home, _job(), _job(id="b", sessionTarget="main"), _job(id="c", delivery={
+        "mode": "announce", "channel": "telegram", "to": "77", "accountId": "gone",
+    }))  # fmt: skip
+    change = {"accounts": {"work": {"botToken": TELEGRAM, "allowFrom": ["77"]}}}
+    change_json(home / "openclaw.json", lambda config: config.update(channels={"telegram": change}))
+    plan = plan_of("openclaw", home, tmp_path / "ours")
+    found = rows_of(None, plan, read_catalogue(), NOW)
+    assert [to for _, to in found.jobs] == ["telegram@work:77", "telegram@work:77"]
+    assert [one.why for one in found.left] == ["no account here serves telegram@gone:77"]
+
+
+@pytest.mark.requirement("G-157")
+def test_people_and_groups_of_an_account_without_a_token_are_told_of(program: str, tmp_path: Path) -> None:
+    home = copy_of(program, tmp_path)
+    if program == "hermes":
+        path = home / ".env"
+        path.write_text("".join(line for line in path.read_text().splitlines(True) if "TELEGRAM_BOT" not in line))
+    elif program == "openclaw":
+        change_json(home / "openclaw.json", lambda config: config["channels"]["telegram"].pop("botToken"))
+    else:
+        change_json(home / "config.json", lambda config: config["channels"]["telegram"].update(token=""))
+    moved = _read(program, home)
+    assert [one.type for one in moved.accounts] == ["discord"]
+    left = _left(moved)
+    assert left["account telegram"] == "it has no token"
+    told = [what for what, why in left.items() if why == "whom it answers stays with it"]
+    assert "telegram:77" in str(told)
+    assert program != "openclaw" or "telegram:-1005" in str(told)
+    assert "telegram:77" not in moved.people
+
+
+@pytest.mark.requirement("G-157")
+def test_tokens_of_openclaw_in_its_variables(tmp_path: Path) -> None:
+    home = copy_of("openclaw", tmp_path)
+    (home / ".env").write_text(
+        f'TELEGRAM_BOT_TOKEN="{TELEGRAM}" # mine\nSLACK_BOT_TOKEN=xoxb-1\nSLACK_APP_TOKEN=xapp-1\n'
+    )
+
+    def change(config: Any) -> None:
+        config["channels"]["telegram"].pop("botToken")
+        config["channels"]["discord"] = {"accounts": {"work": {}}}
+
+    change_json(home / "openclaw.json", change)
+    moved = _read("openclaw", home, TELEGRAM_BOT_TOKEN="of-another", DISCORD_BOT_TOKEN=DISCORD)
+    assert {one.type: set(one.secrets) for one in moved.accounts} == {
+        "slack": {"bot_token", "app_token"},
+        "telegram": {"token"},
+    }
+    token = next(one.secrets["token"].value for one in moved.accounts if one.type == "telegram")
+    assert token is not None
+    assert token.get_secret_value() == TELEGRAM
+    assert _left(moved)["account discord work"] == "it has no token"
+
+
+@pytest.mark.requirement("G-157")
+def test_keys_of_nanobot_in_their_other_form(tmp_path: Path) -> None:
+    home = copy_of("nanobot", tmp_path)
+    before = _read("nanobot", home)
+    text = (home / "config.json").read_text("utf-8")
+    for name in ("allowFrom", "allowChannels", "botName", "apiKey", "modelPreset", "timezoneMode"):
+        written = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+        text = text.replace(f'"{name}":', f'"{written}":')
+    assert "allow_from" in text
+    (home / "config.json").write_text(text, "utf-8")
+    after = _read("nanobot", home)
+    assert (after.people, after.groups, after.models) == (before.people, before.groups, before.models)
+    assert after.persona == before.persona
+    assert [job.zone for job in after.jobs] == [job.zone for job in before.jobs]
+
+
+@pytest.mark.requirement("G-159")
+def test_a_home_may_be_a_link(program: str, tmp_path: Path) -> None:
+    (tmp_path / f".{program}").symlink_to(copy_of(program, tmp_path / "real"))
+    (tmp_path / "data").mkdir()
+    (tmp_path / "ours").symlink_to(tmp_path / "data")
+    plan = plan_of(program, tmp_path / f".{program}", tmp_path / "ours", person="telegram:77")
+    assert plan.notes
+    assert plan.files
+
+
+@pytest.mark.requirement("G-157")
+def test_a_configuration_without_a_word_is_one(tmp_path: Path) -> None:
+    for program, name in (("openclaw", "openclaw.json"), ("nanobot", "config.json")):
+        home = copy_of(program, tmp_path)
+        (home / name).write_text("{}")
+        assert _read(program, home).notes, program
+
+
+@pytest.mark.requirement("G-157")
+@pytest.mark.parametrize(
+    ("job", "to"),
+    [
+        pytest.param({"origin": {"platform": "telegram", "chat_id": "-1005", "thread_id": "17"}}, "telegram:-1005:17"),
+        pytest.param({"origin": {"platform": "telegram", "chat_id": -1005, "thread_id": None}}, "telegram:-1005"),
+        pytest.param(
+            {"origin": {"platform": "discord", "chat_id": "5" * 18, "thread_id": "6" * 18}}, f"discord:{'6' * 18}"
+        ),
+        pytest.param({"origin": {"platform": "slack", "chat_id": "C0000001", "thread_id": "1.2"}}, "slack:C0000001"),
+        pytest.param({"deliver": "telegram"}, "telegram:77:4"),
+    ],
+)
+def test_threads_of_hermes(job: Mapping[str, Any], to: str, tmp_path: Path) -> None:
+    home = copy_of("hermes", tmp_path)
+    with (home / ".env").open("a") as variables:
+        variables.write("TELEGRAM_HOME_CHANNEL_THREAD_ID=4\n")
+    whole = {"id": "a", "name": "x", "prompt": "Look.", "schedule": {"kind": "interval", "minutes": 60}, **job}
+    (home / "cron" / "jobs.json").write_text(json.dumps({"jobs": [{"deliver": "origin", **whole}]}))
+    assert [one.to for one in _read("hermes", home).jobs] == [to]
+
+
+def test_sections_of_models_differ_in_more_than_case() -> None:
+    assert section_name("OpenAI", frozenset({"openai"})) == "OpenAI-2"

@@ -71,7 +71,8 @@ def test_what_is_no_note_is_handed_back() -> None:
 def test_words_of_a_person_are_taken() -> None:
     text = (
         "- I like long walks...\n- Allergies:\n  - nuts\n  - milk\n- Born in May\n\n"
-        "## Related\n- Ben is my brother.\n- [Workspace](/concepts/agent-workspace)\n\n<!-- never closed\n- The last one."
+        "## Related\n- Ben is my brother.\n- [Workspace](/concepts/agent-workspace)\n\n"
+        "<!-- never closed\n- The last one."
     )
     assert _facts(text) == [
         "I like long walks...",

@@ -250,3 +250,50 @@ async def test_a_link_in_the_way_is_not_followed(database: Database, source: Pat
         await _imported(database, plan_of("nanobot", source, home, person="telegram:77"))
     assert list(elsewhere.iterdir()) == []
     assert not (home / "gateway.toml").exists()
+
+
+@pytest.mark.requirement("G-157")
+@pytest.mark.parametrize(("limit", "said"), [("per_conversation", "here"), ("per_person", "")])
+async def test_limits_of_schedules_count_those_of_the_import(
+    limit: str, said: str, database: Database, source: Path, home: Path
+) -> None:
+    _put(home, f"[scheduler]\n{limit} = 2\n")
+    plan = plan_of("nanobot", source, home, person="telegram:77")
+    for found in (rows_of(None, plan, PHRASE, NOW), await _imported(database, plan)):
+        assert [job.name for job, _ in found.jobs] == ["morning", "passport"]
+        (left,) = found.left
+        assert left.what == "schedule build"
+        assert "2" in left.why
+    assert len((await _rows(database))[1]) == 2
+
+
+@pytest.mark.requirement("G-157")
+async def test_two_jobs_with_one_id_are_two(database: Database, source: Path, home: Path) -> None:
+    def change(store: Any) -> None:
+        for job in store["jobs"]:
+            job["id"] = 7
+
+    change_json(source / "workspace" / "cron" / "jobs.json", change)
+    await _imported(database, plan_of("nanobot", source, home, person="telegram:77"))
+    assert len((await _rows(database))[1]) == 3
+    again = await _imported(database, plan_of("nanobot", source, home, person="telegram:77"))
+    assert again.jobs == []
+
+
+@pytest.mark.requirement("G-157", "G-159")
+async def test_a_script_stays_a_program_for_its_owner(database: Database, source: Path, home: Path) -> None:
+    (source / "workspace" / "skills" / "weekly-report" / "scripts" / "figures.sh").chmod(0o755)
+    (source.parent / "data").mkdir()
+    os.symlink(source.parent / "data", home)
+    await _imported(database, plan_of("nanobot", source, home, person="telegram:77"))
+    folder = home / "skills" / "imported" / "weekly-report"
+    assert stat.S_IMODE((folder / "scripts" / "figures.sh").stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "SKILL.md").stat().st_mode) == 0o600
+
+
+@pytest.mark.requirement("G-159")
+def test_skills_that_are_a_link_are_refused_in_words(source: Path, home: Path, tmp_path: Path) -> None:
+    home.mkdir()
+    (home / "skills").symlink_to(tmp_path)
+    with pytest.raises(ImportRefused, match="symbolic link"):
+        plan_of("nanobot", source, home, person="telegram:77")
