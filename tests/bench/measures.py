@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from tests.bench import compared, idle, schedules, startup
+from tests.bench import cluster, compared, idle, schedules, startup
 from tests.bench.peers import performance, robustness
 from tests.bench.peers.performance import CHAT, Result
 from tests.bench.peers.rig import Rig
@@ -54,6 +54,7 @@ MEASURES = {
         able=OURS,
         repeats=1,
     ),
+    "cluster": Measure(run=cluster.cluster, usual=("ours",), able=("ours",), repeats=1, extra=True),
     **{
         name: Measure(run=run, usual=("ours", "peer"), repeats=1, extra=True)
         for name, run in robustness.ROBUSTNESS.items()

@@ -110,7 +110,7 @@ class Program:
 
     @property
     def fallen(self) -> "Sequence[Program]":
-        """Those of its processes that have ended."""
+        """Processes of it that have ended."""
         return [self] if self.process is not None and self.process.poll() is not None else []
 
     async def waits(self, what: str, *, without: str = "\0", seconds: float = PATIENCE_S) -> None:

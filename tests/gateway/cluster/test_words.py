@@ -163,7 +163,7 @@ async def test_what_could_not_be_read_again_is_tried_until_it_is(joined: Postgre
 async def test_after_lost_notifications_what_we_send_to_is_looked_at(
     joined: PostgresDatabase, postgres_url: str, clock: FakeClock, tmp_path: Path
 ) -> None:
-    """Who holds an outlet is told by name, and by nobody else."""
+    """A wake-up names whoever holds the outlet, and nobody else looks."""
     async with beside(joined, postgres_url, roles="ingress,delivery") as (_, other, cluster):
         world = World(joined, clock, tmp_path, outlets=cluster.outlets)
         cluster.hosted_by(House(joined, worker=PROCESS, is_alone=False).dispatcher)
