@@ -79,7 +79,7 @@ docs: setup ## links, headings and commands that the documentation names are the
 	$(BIN)/python -m tools.requirements
 
 site: $(SITE)/.ready ## build the documentation site into build/site (TIELINE_REPOSITORY=address of the sources)
-	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs --quiet build --strict
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs --quiet build --strict $(ARGS)
 
 $(SITE)/.ready: requirements/site.lock | $(STAMP)
 	@test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)

@@ -95,7 +95,7 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Any) -> str:
 
 
 def on_page_content(html: str, page: Page, config: Any, files: Any) -> str:
-    """Addresses for the links into the repository; an empty corner of a table is no heading; doors on the first page."""
+    """Addresses for links into the repository; an empty corner of a table is no heading; doors on the first page."""
     html = html.replace("<th></th>", "<td></td>")
     if page.is_homepage:
         html = html.replace("<ul>", '<ul class="doors">', 1)
