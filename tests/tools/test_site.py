@@ -24,13 +24,13 @@ from tools.site import (
     with_titles,
 )
 
-DOCS = sorted((ROOT / "docs").rglob("*.md"))
+DOCS = sorted((ROOT / "docs").rglob("*.md"), key=lambda path: path.relative_to(ROOT / "docs").as_posix())
 COUNTED = {"li", "table", "tr", "th", "td", "pre", "code", "h1", "h2", "h3", "h4", "img", "em", "strong"}
 
 
 @dataclass
 class Html(HTMLParser):
-    """What a page holds: its elements, its words, its anchors, its links, and what a browser fetches for it."""
+    """The elements, words, anchors and links of a page, and all that a browser fetches for it."""
 
     elements: Counter[str] = field(default_factory=Counter)
     words: list[str] = field(default_factory=list)
@@ -79,6 +79,11 @@ def article(html: str) -> str:
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build_site(tmp_path_factory.mktemp("site"))
+
+
+def test_the_navigation_has_each_page_once() -> None:
+    listed = re.findall(r"^ +- (?:.+: )?([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert sorted(listed) == [path.relative_to(ROOT / "docs").as_posix() for path in DOCS]
 
 
 @pytest.mark.slow
