@@ -89,6 +89,9 @@ def on_page_markdown(markdown: str, page: Page, config: Any, files: Any) -> str:
     """The page in the dialect of Python-Markdown, its links to pages with their titles."""
     if page.is_homepage:
         page.meta["hide"] = ["navigation", "toc"]
+    for beginning, boost in config.extra["search_boosts"].items():
+        if page.file.src_uri.startswith(beginning):
+            page.meta["search"] = {"boost": boost}
     docs = Path(config.docs_dir)
     titled = with_titles(markdown, page.file.src_uri, lambda path: described((docs / path).read_text("utf-8"))[0])
     return for_python_markdown(with_repository_links(titled, page.file.src_uri))
