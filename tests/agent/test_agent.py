@@ -26,7 +26,7 @@ from agent.core.events import (
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
-from agent.providers.provider import TextDelta
+from agent.providers.provider import Done, TextDelta, Usage
 from agent.run.settings import AgentSettings, Settings
 from agent.storage.database import Database
 from tests.agent.world import World
@@ -372,3 +372,13 @@ def test_every_phrase_is_english_and_complete() -> None:
         values = dict.fromkeys((name for _, name, _, _ in Formatter().parse(sentence) if name), "X")
         assert english(key, "de", **values)
         assert key in PIECES or not sentence[0].islower()
+
+
+@pytest.mark.requirement("B-73")
+async def test_blanks_and_line_breaks_of_a_stream_are_told_too(sqlite_database: Database, tmp_path: Path) -> None:
+    pieces = ("One", " ", "two", "\n\n", "three")
+    script = Script(chunks=(*map(TextDelta, pieces), Usage(prompt=10, output=5), Done("end_turn")))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[script]))
+    assert await world.say("count") == ["One two\n\nthree"]
+    told = "".join(event.content for event in world.events if isinstance(event, StreamDelta))
+    assert told == "One two\n\nthree", "who puts the pieces together has the answer"

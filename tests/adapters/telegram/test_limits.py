@@ -126,6 +126,7 @@ async def test_a_preview_never_waits() -> None:
     assert raised.value.after_s == pytest.approx(1.0)
 
 
+@pytest.mark.requirement("G-09")
 async def test_a_final_waits_its_turn() -> None:
     clock = FakeClock()
     limiter = Limiter(RATES, clock)

@@ -629,6 +629,17 @@ class TestReactive:
         assert life.tokens < before
         assert life.contents[-1] == "and now?"
 
+    @pytest.mark.requirement("R-21")
+    async def test_a_refused_request_gets_a_models_summary_below_every_threshold(self) -> None:
+        life = Life()
+        life.talk(20, 100)
+        life.begin()
+        assert await life.engine.after_overflow(life.load())
+        (done,) = life.of(CompactComplete)
+        assert isinstance(done, CompactComplete)
+        assert (done.stage, done.mechanical) == ("reactive", False)
+        assert life.model.asked
+
     @pytest.mark.requirement("W-26")
     async def test_who_listens_hears_of_it_while_everything_is_there(self) -> None:
         life = Life()

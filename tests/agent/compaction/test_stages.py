@@ -172,3 +172,8 @@ def test_reserve_floor_and_thresholds_are_the_operators() -> None:
     early = limits_for(100_000, 99_000, MemorySettings(), reserve_floor=12_000, flush_threshold=8_000)
     late = limits_for(100_000, 99_000, MemorySettings(), reserve_floor=4_000, flush_threshold=8_000)
     assert (early.hard, late.hard) == (88_000, 90_000)
+
+
+@pytest.mark.requirement("R-48")
+def test_between_the_steps_of_a_turn_the_mechanical_stages_are_called_as_before_its_first() -> None:
+    assert stages(120_001, replace(READY, first=False)) == BY_RULE

@@ -93,7 +93,7 @@ def test_after_a_fold_everything_behind_a_pair_moves_down() -> None:
     assert spans_of(subgoals) == [("book", "completed", 0, 4), ("pay", "active", 4, 6)]
 
 
-@pytest.mark.requirement("H-14", "H-32", "G-22")
+@pytest.mark.requirement("H-05", "H-14", "H-32", "G-22")
 def test_of_a_pair_that_became_one_the_active_half_counts() -> None:
     subgoals = registry(("book", 0, 2), ("pay", 2, 5))
     subgoals.follow(AppliedSummaries(pairs=(folded(1),)))
@@ -232,3 +232,11 @@ def _same(subgoals: Subgoals, reference: list[Tagged]) -> None:
         own = [position for position, message in enumerate(reference) if message.subgoal == one.id]
         if own:
             assert (one.start, one.end) == (own[0], own[-1] + 1)
+
+
+@pytest.mark.requirement("H-05")
+def test_a_folded_response_has_no_place_of_its_own_any_more() -> None:
+    subgoals = registry(("book", 0, 3), ("pay", 3, 6))
+    subgoals.complete_active(6)
+    subgoals.follow(AppliedSummaries(pairs=(folded(1),)))  # 1 and 2 are one now
+    assert spans_of(subgoals) == [("book", "completed", 0, 2), ("pay", "completed", 2, 5)]

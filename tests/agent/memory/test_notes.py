@@ -42,3 +42,20 @@ def test_long_notes_follow_their_conversation_whole(tmp_path: Path, file: Path) 
     notes.follow(tmp_path, OLD, NEW, at=AT)
     assert after.read_text() == f"{LONG.rstrip()}\n\n{'what is new' + chr(10)}" + "what is new\n" * 8_999
     assert not file.parent.exists()
+
+
+PLACES = (
+    "telegram:-1005",
+    "telegram:-1005:7",
+    "telegram:-1005:8",
+    "telegram@two:-1005",
+    "web:ann:main",
+    "web:ann:work",
+)
+
+
+@pytest.mark.requirement("G-25")
+@pytest.mark.parametrize("one", PLACES)
+def test_no_two_conversations_share_notes(tmp_path: Path, one: str) -> None:
+    others = {notes.path_of(tmp_path, ConversationId(other)) for other in PLACES if other != one}
+    assert notes.path_of(tmp_path, ConversationId(one)) not in others

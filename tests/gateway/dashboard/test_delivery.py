@@ -194,3 +194,30 @@ async def test_words_and_deeds_are_for_those_who_have_the_rights(owner: Browsing
     page = (await asked_as(world, "/delivery", "view", "operate")).text
     assert "my secret" not in page
     assert f"/delivery/in-{row}/drop" in page
+
+
+@pytest.mark.requirement("G-85")
+async def test_pages_of_many_places_that_wait(owner: Browsing) -> None:
+    world = owner.world
+    incoming = encode_incoming(incoming_from(world.said("later"), Role.ADMIN))
+
+    def wait(conn: Connection) -> None:
+        at = to_timestamp(world.clock.now())
+        for number in range(PAGE + 1):
+            key = ConversationId(f"telegram:{9_000 + number}")
+            inbox_rows.admit(
+                conn,
+                conversation=key,
+                kind="message",
+                dedup=str(key),
+                payload=incoming,
+                at=at + number,
+                not_before=at + 3_600_000_000,
+                limit=None,
+            )
+
+    await world.database.write(wait)
+    first, second = await owner.page("/delivery?box=waiting"), await owner.page("/delivery?box=waiting&page=2")
+    earliest, latest = "telegram%3A9000", f"telegram%3A{9_000 + PAGE}"
+    assert [earliest in first, latest in first] == [True, False]
+    assert [earliest in second, latest in second] == [False, True]

@@ -302,3 +302,24 @@ async def test_who_may_only_look_neither_exports_nor_erases(owner: Browsing) -> 
     assert "nuts" in await world.asks("/memory", person=BOB)
     missing = await owner.visitor.client.get("/person/export/telegram%3A404", headers={"accept": "text/html"})
     assert missing.status_code == 404
+
+
+@pytest.mark.requirement("G-107")
+async def test_the_words_of_every_account_of_a_person_are_erased_in_groups(world_of: Callable[..., World]) -> None:
+    world = world_of(accounts=("telegram", "discord"))
+    world.access += '\ndm = "open"\ngroups = "open"'
+    async with world.process(), browsing(world) as owner:
+        await world.answered("the van of Bob is blue", person=BOB, chat=GROUP)
+        await world.answered("the tent of Bob is orange", person="78", chat="-7007", on="discord")
+        await world.answered("the boat of Dan is red", person="79", chat="-7007", on="discord")
+        chats = [DirectChat(person=one, conversation=ConversationId(one)) for one in ("telegram:78", "discord:78")]
+        await world.database.write(lambda conn: identities.join(conn, chats, new="p1", at=1))
+        world.services.packages.rights.identities.relink(await world.database.read(identities.all_accounts))
+        await world.settled()
+        await world.services.traces.flush()
+        assert "tent of Bob" in await owner.page("/conversations/discord%3A-7007")
+        await owner.act("/person/erase/telegram%3A78", confirm="telegram:78")
+        assert "van of Bob" not in await owner.page("/conversations/telegram%3A-1005")
+        there = await owner.page("/conversations/discord%3A-7007")
+        assert "tent of Bob" not in there, "said by the linked account"
+        assert "boat of Dan" in there, "the words of others stay"

@@ -57,6 +57,7 @@ def test_two_webhooks_have_two_names(tmp_path: Path) -> None:
         loaded(tmp_path, HOOK, HOOK)
 
 
+@pytest.mark.requirement("G-28")
 def test_secrets_of_webhooks_are_kept_out_of_all_that_is_shown(tmp_path: Path) -> None:
     settings = loaded(tmp_path, {**HOOK, "former_secrets": [STANDARD]})
     assert settings.secrets >= {GENERIC, STANDARD}

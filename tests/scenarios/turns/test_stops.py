@@ -64,7 +64,7 @@ async def test_a_stop_during_back_off_is_immediate(sqlite_database: Database, tm
     assert [say.text for say in await world.says(work)] == ["Stopped."]
 
 
-@pytest.mark.requirement("G-05", "R-53")
+@pytest.mark.requirement("B-41", "G-05", "R-53")
 @pytest.mark.parametrize(
     ("window", "script"),
     [

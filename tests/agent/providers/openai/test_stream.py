@@ -366,3 +366,15 @@ def test_words_that_arrive_together_are_one_text_and_come_before_what_breaks() -
     assert next(found) == TextDelta("Good morning")
     with pytest.raises(ValueError, match="Expecting"):
         next(found)
+
+
+@pytest.mark.requirement("B-30")
+def test_calls_that_come_in_one_piece_with_text_are_read() -> None:
+    wire = {"index": 0, "id": "c1"} | call("echo", '{"text": "a"}')
+    assert read(delta("tool_calls", content="Let me see.", tool_calls=[wire])) == [
+        TextDelta("Let me see."),
+        ToolCallStart(0, "c1", "echo"),
+        ToolCallDelta(0, '{"text": "a"}'),
+        ToolCallDone(0),
+        Done("tool_use"),
+    ]
