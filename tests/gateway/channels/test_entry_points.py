@@ -66,6 +66,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.requirement("G-165")
 @pytest.mark.parametrize(("value", "code", "why"), BROKEN)
 def test_a_platform_that_cannot_be_loaded_names_its_package_and_the_reason(
     install: Install, value: str, code: str, why: str
@@ -81,6 +82,7 @@ def test_a_platform_that_cannot_be_loaded_names_its_package_and_the_reason(
     assert ids_of(platforms, "tiny") == Ids()
 
 
+@pytest.mark.requirement("G-165")
 def test_a_platform_in_two_packages_is_that_of_ours(install: Install, caplog: pytest.LogCaptureFixture) -> None:
     install(RIGHT, package="another")
     platforms = found_in(install(RIGHT, package="tieline"))
@@ -103,6 +105,7 @@ def told(folder: Path, home: Path, *command: str) -> subprocess.CompletedProcess
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=100)
 
 
+@pytest.mark.requirement("G-165")
 def test_a_broken_platform_stops_who_has_an_account_there_and_nobody_else(install: Install, tmp_path: Path) -> None:
     folder, home = install(RIGHT, code="import missing_library"), tmp_path / "home"
     home.mkdir(mode=0o700)
