@@ -99,7 +99,7 @@ def test_an_adapter_that_is_not_where_its_settings_say_is_told(install: Install,
 
 
 def told(folder: Path, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
-    """What the program says beside that package."""
+    """The program with that package beside it, ended."""
     environ = {**os.environ, "PYTHONPATH": str(folder), "TIELINE_HOME": str(home)}
     command = (sys.executable, "-m", "gateway", *command)
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=100)
