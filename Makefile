@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.ready
+SITE := build/site-tools
 export UV_PYTHON_DOWNLOADS := never
 export UV_LINK_MODE := copy
 export PYTHONDONTWRITEBYTECODE :=
@@ -13,7 +14,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs fmt lock release wheels requirements requirement mutate ladder faults faults-cluster soak e2e pictures zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs site fmt lock release wheels requirements requirement mutate ladder faults faults-cluster soak e2e pictures zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -77,6 +78,18 @@ docs: setup ## links, headings and commands that the documentation names are the
 	$(BIN)/python -m tools.docs
 	$(BIN)/python -m tools.requirements
 
+site: $(SITE)/.ready ## build the documentation site into build/site (TIELINE_REPOSITORY=address of the sources)
+	NO_MKDOCS_2_WARNING=1 $(SITE)/bin/python -m mkdocs --quiet build --strict $(ARGS)
+
+$(SITE)/.ready: requirements/site.lock | $(STAMP)
+	@test -x $(SITE)/bin/python || $(PYTHON) -m venv $(SITE)
+	@if test -x $(BIN)/uv; then \
+		$(BIN)/uv pip sync --quiet --python $(SITE)/bin/python --require-hashes requirements/site.lock; \
+	else \
+		$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/site.lock; \
+	fi
+	@touch $@
+
 fmt: setup ## format the code
 	$(BIN)/ruff check --fix-only --quiet .
 	$(BIN)/ruff format .
@@ -88,6 +101,8 @@ lock: setup ## lock the requirements anew, with hashes and without addresses; ma
 	$(BIN)/uv export --quiet --frozen --no-emit-project --no-header --no-annotate --group dev --extra litellm --extra postgresql -o requirements/dev.lock > /dev/null
 	echo "hatchling>=1.27" | $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
 		--no-header --no-annotate -o requirements/build.lock - > /dev/null
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --upgrade --generate-hashes \
+		--no-header --no-annotate -o requirements/site.lock requirements/site.in > /dev/null
 	@rm -f uv.lock
 	@$(MAKE) --no-print-directory setup
 	$(BIN)/python -m tools.model_table

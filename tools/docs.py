@@ -28,11 +28,15 @@ def anchors(text: str) -> set[str]:
     """Anchors of the headings of a page, as common Markdown readers make them of their words."""
     found: set[str] = set()
     for heading in _HEADING.findall(_FENCE.sub("", text)):
-        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
-        slug = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        slug = anchor_of(re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading))
         number = sum(1 for one in found if re.fullmatch(rf"{re.escape(slug)}(-\d+)?", one))
         found.add(f"{slug}-{number}" if number else slug)
     return found
+
+
+def anchor_of(heading: str) -> str:
+    """The anchor of a heading that is the first with these words."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 
 def mistakes(page: Path, root: Path, targets: set[str]) -> Iterator[str]:

@@ -16,6 +16,7 @@ from agent.core.ids import ConversationId
 from agent.core.outbox import Button, OutgoingMessage, answer_of
 from agent.core.phrases import Phrases, money
 from agent.goals import store
+from agent.goals.driver import is_held
 from agent.goals.goal import LONGEST_TEXT, MOVES, Auto, Goal, Limits, Owner, Reason, Status, rested, spent_limit
 from agent.goals.settings import GoalSettings
 from agent.goals.store import short
@@ -328,6 +329,11 @@ class GoalService:
         if count:
             log.warning("%d goals were being worked on when the last process ended; they are paused", count)
         return count
+
+    def working_state(self, goal: Goal) -> str:
+        """The state of its own work, `held` where it would go on by itself but is switched off."""
+        assert goal.auto is not None
+        return "held" if is_held(goal, self._settings()) else goal.auto.state
 
     # -- inside
 

@@ -20,6 +20,11 @@ LEAST = 6  # characters of a value that is found outside of quotes
 _HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]")
 _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' r"'[^'\n]*'")
 _KEY = re.compile(r"""\s*([\w.-]+|"[^"\\]*"|'[^']*')\s*=""")
+_NAMED_TEXT = re.compile(rf"(?:[\w.-]+\s*=\s*)?(?:{_QUOTED.pattern})")
+_PUNCTUATION = re.compile(r"[\s#,\[\]{}]+")
+_HIDDEN_LINE = re.compile(
+    r"""([ \t#]*)(.*?)((?:"{3}|'{3}).*)?"""
+)  # signs of a comment, words, from the end of a text on
 _LONG = ('"""', "'''")
 _PARTIAL_HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{0,2}\s*")
 _WORDS = r"(?:token|secret|passw|passphrase|credential|authori[sz]ation|bearer|key)"
@@ -72,7 +77,7 @@ class Masking:
     def masked(self, text: str, values: Collection[str]) -> Masked:
         """The lines of `text`, without their ends. `values` are secrets that stand in it."""
         shown, originals = [], {}
-        region = _Region(self.keys)
+        region = _Region(self.keys, self._is_known)
         for line in text.replace("\r\n", "\n").split("\n"):
             mark = self.mark(line)
             found = self._line(region.of(line, mark), values, mark)
@@ -95,14 +100,17 @@ class Masking:
         return Masked(lines=shown, originals=originals)
 
     def _structure_of(self, line: str) -> str:
-        if not line.strip():
+        if not line.strip() or (self._is_known(line) and "=" not in line):
             return line
+        key = _KEY.match(line)
+        return f'{key[0]} "{self.mark(line)}"' if key is not None and self._is_known(line) else self.mark(line)
+
+    def _is_known(self, line: str) -> bool:
+        """Whether it begins with a table or a key that a configuration has."""
         header, key = _PARTIAL_HEADER.fullmatch(line), _KEY.match(line)
-        if header is not None and all(step.strip(" \t\"'") in self.names for step in header[1].split(".")):
-            return line
-        if key is not None and key[1].strip("\"'") in self.names:
-            return f'{key[0]} "{self.mark(line)}"'
-        return self.mark(line)
+        if header is not None:
+            return all(step.strip(" \t\"'") in self.names for step in header[1].split("."))
+        return key is not None and key[1].strip("\"'") in self.names
 
     def _line(self, line: str, values: Collection[str], mark: str) -> str:
         for value in sorted(values, key=len, reverse=True):
@@ -118,8 +126,9 @@ class Masking:
 class _Region:
     """Masks by keys: whether the next line is still within the value of one that holds secrets."""
 
-    def __init__(self, keys: SecretKeys) -> None:
+    def __init__(self, keys: SecretKeys, is_known: Callable[[str], bool]) -> None:
         self._keys = keys
+        self._is_known = is_known
         every = sorted(map(re.escape, keys.single | keys.several), key=len, reverse=True)
         names = "|".join(every).replace("_", "[_-]")
         # In any case and with dashes: a key that is written wrong holds a secret all the same.
@@ -128,6 +137,8 @@ class _Region:
         self._is_table = False
         self._open = 0  # brackets
         self._until = ""  # the end of a text of several lines
+        self._is_awaited = False  # the value of a key that the line before ended with
+        self._is_comment = False  # what is open or awaited stands in comments
 
     def of(self, line: str, mark: str) -> str:
         """The line, masked."""
@@ -135,9 +146,16 @@ class _Region:
             inside, end, after = line.partition(self._until)
             self._until = "" if end else self._until
             return (mark if inside.strip() else inside) + end + self._further(after, mark)
-        if self._open > 0:
-            self._open += _depth(line)
-            return _without_texts(line, mark)
+        if self._is_awaited and line.strip(" \t#"):
+            self._is_awaited = False
+            if line.lstrip().startswith("#") == self._is_comment and not self._is_known(line.lstrip(" \t#")):
+                found = _HIDDEN_LINE.fullmatch(line)
+                assert found is not None  # it may be empty
+                return found[1] + (mark if found[2] else "") + self._further(found[3] or "", mark)
+        if self._open > 0 and (line.lstrip().startswith("#") or not self._is_comment):
+            self._open += _depth(line.lstrip(" \t#") if self._is_comment else line)
+            return _without_texts(line, mark, is_comment=self._is_comment)
+        self._open = 0
         if (header := _HEADER.match(line.lstrip(" \t#"))) is not None:
             is_comment = line.lstrip().startswith("#")  # may begin such a table, and ends none: it may be no header
             is_table = any(self._is_several(step.strip(" \t\"'")) for step in header[1].split("."))
@@ -151,14 +169,16 @@ class _Region:
         if (found := self._found(line)) is None:
             return line
         if self._is_several(found[1]) and line[found.end() :].startswith(("[", "{")):
-            self._open = _depth(line[found.end() :])
-            return line[: found.end()] + _without_texts(line[found.end() :], mark)
+            self._open, self._is_comment = _depth(line[found.end() :]), _is_comment(line[: found.end()])
+            return line[: found.end()] + _without_texts(line[found.end() :], mark, is_comment=self._is_comment)
         return self._value(line, found.end(), mark)
 
     def _value(self, line: str, at: int, mark: str) -> str:
         """Masks the value that begins there; what is no whole text is masked as far as the line goes."""
         rest = line[at:].lstrip(" \t")
         before = line[: len(line) - len(rest)]
+        if not rest or rest.startswith("#"):  # no TOML, so that it stands in a comment or in a text of several lines
+            self._is_awaited, self._is_comment = True, _is_comment(before)
         if rest.startswith(_LONG):
             if rest[:3] in rest[3:]:
                 return f'{before}"{mark}"'
@@ -206,7 +226,15 @@ def _is_plain(quoted: str) -> bool:
     return len(quoted) == 2 or quoted[1:-1].startswith(REFERENCES)
 
 
-def _without_texts(line: str, mark: str) -> str:
+def _is_comment(before: str) -> bool:
+    """Whether what follows these characters of a line stands in a comment."""
+    return "#" in _QUOTED.sub("", before)
+
+
+def _without_texts(line: str, mark: str, *, is_comment: bool) -> str:
+    """The line without its texts; one of a comment with more than texts and their names, a remark aside, is hidden."""
+    if is_comment and _PUNCTUATION.sub("", _NAMED_TEXT.sub("", line).lstrip(" \t#").partition("#")[0]):
+        return line[: len(line) - len(line.lstrip(" \t#"))] + mark
     return _QUOTED.sub(lambda found: found[0] if _is_plain(found[0]) else f'"{mark}"', line)
 
 

@@ -35,7 +35,7 @@ _OF_FORMS = frozenset(  # sentences of the forms themselves
     }
 )
 # OpenClaw's links to its own documentation, which stand under such a heading.
-_LINKS, _LINK = "related", re.compile(r"\[[^\]]*\]\((?:/|https://docs\.openclaw\.ai)[^)\s]*\)")
+_LINKS, _LINK = "related", re.compile(r"\[[^\]]*\]\((?:/|\w+://docs\.openclaw\.ai)[^)\s]*\)")
 
 
 def notes_in(

@@ -12,6 +12,7 @@ from agent.core.ids import ConversationId
 from agent.ledger import rows
 from agent.ledger.rows import Grouping
 from agent.ledger.spending import UsageTotals
+from agent.ledger.sums import all_together
 from agent.storage.database import Database
 from agent.storage.timestamps import to_timestamp
 from gateway.access.identities import Identities
@@ -45,19 +46,20 @@ class Usage:
         self._settle = settle
 
     async def sums(self, arguments: Mapping[str, Json]) -> Json:
-        """By `group`, from `since` on; without it this month's (UTC). Linked accounts are one person."""
+        """By `group`, from `since` on; without it this month's (UTC). Linked accounts are one person.
+
+        The last of MOST_GROUPS rows holds what is left, where there are more.
+        """
         group = str(arguments.get("group") or "provider")
         if group not in GROUPINGS:
             raise Refusal(f"nothing is summed up by {group!r}", fix=f"use one of {', '.join(GROUPINGS)}")
         month = self._clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
         since = _moment(arguments, "since") or to_timestamp(month)
         await self._settled()
-        # Cut last: somebody's second account may be far down the list.
-        most = None if group == "person" else MOST_GROUPS
-        found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=most))
+        found = await self._database.read(lambda conn: rows.by(conn, group, since=since, most=None))
         if group == "person":
             linked = await self._database.read(identities.all_accounts)
-            found = joined(found, Identities.of(linked, self._people()))[:MOST_GROUPS]
+            found = joined(found, Identities.of(linked, self._people()))
         return [
             {
                 "name": name or "–",
@@ -69,7 +71,7 @@ class Usage:
                 "unpriced": totals.unpriced,
                 "estimated": totals.estimated,
             }
-            for name, totals in found
+            for name, totals in cut(found, MOST_GROUPS)
         ]
 
     async def export(self, arguments: Mapping[str, Json]) -> Json:
@@ -103,6 +105,14 @@ def joined(found: Sequence[tuple[str, UsageTotals]], linked: Identities) -> Sequ
         for names, totals in people.items()
     ]
     return sorted(sums, key=lambda one: (-one[1].cost_usd, -one[1].calls))
+
+
+def cut(found: Sequence[tuple[str, UsageTotals]], most: int) -> Sequence[tuple[str, UsageTotals]]:
+    """So many rows at most: the last one tells how many others there are, and what they come to together."""
+    if len(found) <= most:
+        return found
+    left = found[most - 1 :]
+    return [*found[: most - 1], (f"and {len(left)} more", all_together(totals for _, totals in left))]
 
 
 def _moment(arguments: Mapping[str, Json], key: str) -> int | None:

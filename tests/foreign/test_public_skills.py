@@ -19,6 +19,7 @@ from agent.tools.files.edit import read
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell
 from tests.fakes.calls import call_in, called
+from tests.fakes.sandbox import sandboxed
 from tests.gateway.world import World
 
 WHERE = "TIELINE_FOREIGN_SKILLS"
@@ -89,7 +90,7 @@ async def test_every_file_beside_one_can_be_read(tmp_path: Path, skills: dict[st
             assert await called(read, context, path=path) == await called(read, context, path=f"/skills/{name}/{path}")
 
 
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="the sandbox needs bubblewrap (apt-get install bubblewrap)")
+@sandboxed
 async def test_their_scripts_are_there_in_the_sandbox(tmp_path: Path, skills: dict[str, Skill]) -> None:
     made = ShellSettings()
     shell = Shell(Room("sandbox", shutil.which("bwrap") or ""), SystemClock(), lambda: made, FileSettings).shell_tool

@@ -16,6 +16,7 @@ import pytest_asyncio
 from aiohttp import web
 
 from agent.turn.tool_calls import STOPPED
+from tests.fakes.sandbox import sandboxed
 from tests.program import configs
 from tests.program.doubles import free_port, until
 from tests.program.people import OnTelegram
@@ -106,6 +107,7 @@ async def results(stage: Stage) -> list[str]:
 
 @pytest.mark.alone
 @pytest.mark.requirement("Z-14", "R-28")
+@sandboxed
 async def test_a_file_is_written_looked_at_and_sent(stage: Stage) -> None:
     ann = OnTelegram(stage.doubles)
     await stage.doubles.llm.post(

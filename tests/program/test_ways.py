@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from tests.fakes.plain_agent import write_plain_agent
+from tests.fakes.sandbox import sandboxed
 from tests.program import configs
 from tests.program.doubles import all_doubles, until
 from tests.program.people import OnTelegram
@@ -94,6 +95,7 @@ def is_defined(path: str, function: str) -> bool:
 
 
 @pytest.mark.alone
+@sandboxed
 async def test_a_message_and_a_tool_call_pass_what_the_page_lists(tmp_path: Path) -> None:
     call = {"type": "tool_use", "name": "shell", "input": {"command": "echo 42 >> ran"}}
     rules = [

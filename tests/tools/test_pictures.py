@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.fakes.sandbox import sandboxed
 from tests.program.group_scenes import Entry, Scene, play
 from tools.pictures import (
     FOLDER,
@@ -44,6 +45,7 @@ def test_a_picture_was_taken_of_its_scene_and_is_small(scene: Scene) -> None:
     assert size_of(picture)[0] <= WIDEST
 
 
+@sandboxed
 async def test_the_scenes_are_what_the_program_says_now(tmp_path_factory: pytest.TempPathFactory) -> None:
     played = await play(tmp_path_factory.mktemp("h", numbered=True))  # a short path, for the control socket
     for scene, stored in zip(played, stored_scenes(FOLDER), strict=True):

@@ -35,7 +35,7 @@ from agent.tools.mcp.settings import WANTS_LOGIN, ServerSettings
 MOST_PAGES = 20
 MOST_ADDRESSES = 3  # that a person must open before one call
 LARGEST_ANSWER = 16 * 1024 * 1024  # bytes, or of one event; a result is cut to a million characters
-_ADDRESS = re.compile(r"(?<!\w)\w++://[^\s'\"<>]+")
+_ADDRESS = re.compile(r"(?<!\w)\w++://[^\s'\"<>`]+")
 CONNECT_S, LIST_S, PROBE_EVERY_S = 30.0, 30.0, 60.0
 
 Elicit = Callable[[Wanted], Awaitable[Given]]  # asks a person what the server wants to know

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from agent.core.errors import ToolError
 from agent.core.ids import PersonId
 from agent.inbox import Brought
+from agent.providers.endpoints import host_of
 from agent.tools.mcp.catalogue import Prompt, missing_in, plain_address
 from agent.tools.mcp.offers import clean, plain
 from agent.tools.mcp.server import Server
@@ -34,7 +35,8 @@ async def mcp(call: Call[McpCommandDeps]) -> Reply:
     """`/mcp` lists the servers, `/mcp <name>` (or `tools <name>`) what one offers; `/mcp prompt <server> <name>` begins
     a turn with one of its prompts.
 
-    `add <name> <address>`, `remove <name>` and `reconnect <name>` are for admins of the whole bot.
+    `add <name> <address>`, `remove <name>` and `reconnect <name>` are for admins of the whole bot, who also read where
+    a server is that has an address.
     """
     verb, *rest = call.words or ["list"]
     if verb.lower() in QUEUED:
@@ -145,7 +147,7 @@ _ACTS: Mapping[str, Callable[[Call[McpCommandDeps], list[str]], Awaitable[Reply]
 
 def _tools(call: Call[McpCommandDeps], server: Server) -> Reply:
     phrase, language = call.phrase, call.incoming.language
-    lines = [_state(call, server)]
+    lines = [_state(call, server, at=_where(call, server))]
     for tool in server.tools[:MOST_SHOWN]:
         asked = phrase("mcp_asked" if tool.spec.risk == "write" else "mcp_unasked", language)
         lines.append(f"- {tool.spec.name} ({asked}): {_short(tool.spec.description.partition('] ')[2])}")
@@ -181,13 +183,19 @@ def _others(call: Call[McpCommandDeps], server: Server) -> list[str]:
     return lines
 
 
-def _state(call: Call[McpCommandDeps], server: Server) -> str:
+def _where(call: Call[McpCommandDeps], server: Server) -> str:
+    """Host and port of a server that is reached by an address, for admins; its path may hold a key."""
+    is_admin = call.deps.role_everywhere(call.incoming.person) >= Role.ADMIN
+    return f" ({host_of(server.settings.url)})" if is_admin and server.settings.url else ""
+
+
+def _state(call: Call[McpCommandDeps], server: Server, *, at: str = "") -> str:
     phrase, language, name = call.phrase, call.incoming.language, server.settings.name
     if server.is_connected:
-        told = phrase("mcp_connected", language, name=name, count=len(server.tools))
+        told = phrase("mcp_connected", language, name=name + at, count=len(server.tools))
         left_out = len(server.shown.left_out)
         return told + phrase("mcp_some_left_out", language, count=left_out, name=name) if left_out else told
-    return phrase("mcp_lost", language, name=name, reason=server.trouble)
+    return phrase("mcp_lost", language, name=name + at, reason=server.trouble)
 
 
 def _unknown(call: Call[McpCommandDeps], name: str) -> Reply:

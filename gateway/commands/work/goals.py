@@ -88,14 +88,17 @@ def goal_line(call: Call[GoalCommandDeps], goal: Goal) -> str:
     return phrase("goal_line", language, mark=_MARKS[goal.status], id=goal.id, status=status, goal=short(goal.text))
 
 
-class Timed(Protocol):
-    """Anything with a clock."""
+class GoalView(Protocol):
+    """Anything that tells of goals at this moment."""
 
     @property
     def clock(self) -> Clock: ...
 
+    @property
+    def goals(self) -> GoalService: ...
 
-def subagent_line(call: Call[Timed], goal: Goal) -> str:
+
+def subagent_line(call: Call[GoalView], goal: Goal) -> str:
     """State, turns, time and what the last check said."""
     phrase, language, auto = call.phrase, call.incoming.language, goal.auto
     assert auto is not None
@@ -104,7 +107,7 @@ def subagent_line(call: Call[Timed], goal: Goal) -> str:
         language,
         mark=_AUTO_MARKS.get(auto.state, "▸"),
         id=goal.id,
-        state=phrase(f"auto_{auto.state}", language),
+        state=phrase(f"auto_{call.deps.goals.working_state(goal)}", language),
         turns=auto.turns,
         most=auto.most,
         elapsed=_elapsed(call, goal),
@@ -113,17 +116,18 @@ def subagent_line(call: Call[Timed], goal: Goal) -> str:
     return f"{line}\n   {_checked(call, auto)}"
 
 
-def work_line(call: Call[Timed], goal: Goal) -> str:
+def work_line(call: Call[GoalView], goal: Goal) -> str:
     """The same below the goal itself: what was said of it there is not said again."""
     phrase, language, auto = call.phrase, call.incoming.language, goal.auto
     assert auto is not None
-    state = f" · {phrase(f'auto_{auto.state}', language)}" if goal.is_autonomous else ""
+    name = f"auto_{call.deps.goals.working_state(goal)}"
+    state = f" · {phrase(name, language)}" if goal.is_autonomous else ""
     elapsed = _elapsed(call, goal)
     line = phrase("goal_work", language, turns=auto.turns, most=auto.most, elapsed=elapsed, state=state)
     return f"{line}\n   {_checked(call, auto)}"
 
 
-def _elapsed(call: Call[Timed], goal: Goal) -> str:
+def _elapsed(call: Call[GoalView], goal: Goal) -> str:
     until = call.deps.clock.now() if goal.is_autonomous else goal.updated_at
     minutes = max(0, int((until - goal.created_at).total_seconds())) // 60
     return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"

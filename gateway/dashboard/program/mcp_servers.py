@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from agent.core.phrases import counted, home_as_typed
+from agent.providers.endpoints import host_of
 from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
 from agent.tools.mcp.offers import WITHHELD, clean, plain
 from agent.tools.mcp.server import Server
@@ -141,7 +142,7 @@ class McpPages:
         except ValueError as error:
             raise OperationError(str(error).replace(", not into a chat", "")) from error
         text = f"{name} is added and is being connected. A person is asked before each call of its tools."
-        return Done(text=text, subject=name, detail=urlsplit(address).hostname or "")
+        return Done(text=text, subject=name, detail=host_of(address))
 
     async def reconnect(self, request: Request) -> Done:
         """Parts from it and connects anew; tells how that went, where it does not take long."""
@@ -178,8 +179,8 @@ class McpPages:
             raise OperationError(self.basics.redact(str(error))) from error
         if not address:
             return Done(text=f"{server.name} answers without a login.", subject=server.name, detail="not needed")
-        text = f"You are sent to {urlsplit(address).hostname}."
-        return Done(text=text, subject=server.name, detail=f"begun at {urlsplit(address).hostname}", go=address)
+        host = host_of(address)
+        return Done(text=f"You are sent to {host}.", subject=server.name, detail=f"begun at {host}", go=address)
 
     async def logged_in(self, request: Request) -> Page | Response:
         """Takes what the authorization server sent the browser back with."""

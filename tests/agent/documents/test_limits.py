@@ -14,6 +14,7 @@ from agent.documents.documents import SOURCE, Document, Documents
 from agent.documents.settings import DocumentSettings
 from tests.agent.documents.make import SAMPLES
 from tests.agent.documents.test_samples import read_by, reading, received
+from tests.fakes.sandbox import sandboxed
 
 MEGABYTE = 1024 * 1024
 TIMEOUT_S, SLACK_S = 4.0, 6.0  # of a process, and for a loaded machine to start and end it
@@ -255,7 +256,7 @@ for attempt in (
 @pytest.mark.parametrize(
     ("program", "hook", "attempts"),
     [
-        pytest.param("bwrap", "", ["refused"] * 4, id="a sandbox closes it in, whatever it runs"),
+        pytest.param("bwrap", "", ["refused"] * 4, marks=sandboxed, id="a sandbox closes it in, whatever it runs"),
         pytest.param("no-sandbox-here", str(SOURCE), [*["refused"] * 3, "done"], id="without, it forbids itself"),
     ],
 )

@@ -52,12 +52,41 @@ def masked(text: str, *values: str) -> Masked:
         pytest.param('[mcp.servers.ENV]\nKEY = "hush"', "hush", id="in a table in another case"),
         pytest.param('token = """\nfirst\nhush"""', "hush", id="in lines with the end on the last of them"),
         pytest.param('a = { token = """\nx""", api_key = "hush" }', "hush", id="behind the end of several lines"),
+        pytest.param("# token =\n# hush", "hush", id="on the line after its key in a comment"),
+        pytest.param("# token =\n#\n#   hush", "hush", id="after an empty line of a comment"),
+        pytest.param("a = 1 # token =\n# aHVzaA==", "aHVzaA==", id="after a comment behind a value, as Base64"),
+        pytest.param("# token =  # mine\n# hush", "hush", id="on the line after a remark"),
+        pytest.param('text = """\ntoken =\nhush"""', "hush", id="on the line after its key in a text"),
+        pytest.param("# [mcp.servers.env]\n# KEY =\n# hush", "hush", id="on the next line of a table in a comment"),
+        pytest.param("# env = { KEY = hush }", "hush", id="in an inline table of a comment, without quotes"),
+        pytest.param("# api_keys = [\n#   hush,\n# ]", "hush", id="in a list of a comment, without quotes"),
     ],
 )
 def test_what_is_masked(text: str, secret: str) -> None:
     found = masked(text)
     assert secret not in found.text
     assert restored(found.text, found) == (text, [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param('# token =\nmode = "x"', id="a line of the file after a key in a comment"),
+        pytest.param("# token =\n# mode = 5\n# [queue]", id="a key that a configuration has"),
+        pytest.param("# token =\n\n[queue]", id="a table"),
+        pytest.param('text = """\ntoken =\n"""\nmode = "x"', id="the end of a text"),
+        pytest.param('# env = {TOKEN = "env:TOKEN"} # besides these', id="a remark behind a table in a comment"),
+        pytest.param("# env = {}\n# of nothing\nmode = 5", id="a comment after an empty table in a comment"),
+        pytest.param('# env = [\n# "env:A",\n# ]\n# of words\nmode = "x"', id="what stands after a list in a comment"),
+    ],
+)
+def test_what_follows_a_secret_and_is_none_is_shown(text: str) -> None:
+    assert masked(text).text == text
+
+
+def test_a_hidden_line_of_a_text_leaves_its_end() -> None:
+    found = masked('text = """\ntoken =\nhush"""\nother = 1')
+    assert tomllib.loads(found.text)["other"] == 1
 
 
 def test_lines_with_the_end_on_the_last_of_them_stay_toml() -> None:

@@ -16,9 +16,12 @@ from gateway.dashboard.program.logs import LogPages
 from gateway.logs import rows
 from gateway.logs.buffer import LogBuffer, LogLine
 from gateway.storage.operator_actions import OperatorAction
+from tests.fakes.sandbox import sandboxed
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import As, Browsing, browsing
 from tests.gateway.world import BOB, GROUP, World
+
+pytestmark = sandboxed  # else the start itself logs a warning
 
 HOSTILE = "<script>alert(1)</script>"
 LOG = logging.getLogger("tieline.test")

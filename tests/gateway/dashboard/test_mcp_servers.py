@@ -87,7 +87,7 @@ async def test_one_is_added_and_removed_at_runtime(owner: Browsing) -> None:
     assert await owner.act("/mcp-server/remove/far") == "far is removed."
     assert servers.all == ()
     done = [(one.action, one.subject, one.detail) for one in await owner.actions()]
-    assert done == [("mcp.add", "far", "127.0.0.1"), ("mcp.remove", "far", "")]
+    assert done == [("mcp.add", "far", "127.0.0.1:9"), ("mcp.remove", "far", "")]
 
 
 async def test_what_a_server_calls_its_tools_is_no_markup(owner: Browsing) -> None:

@@ -3,8 +3,10 @@
 import html
 import re
 import stat
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
+from typing import get_args, get_type_hints
 
 import pytest
 from starlette.applications import Starlette
@@ -15,6 +17,7 @@ from gateway.config.editor import Edit, Editor
 from gateway.config.forms import Key, form_of_model, forms
 from gateway.config.live import Live
 from gateway.config.read import load
+from gateway.config.settings import Sections
 from gateway.dashboard.frame.shell import Shell
 from gateway.dashboard.program.settings import settings_section
 from gateway.storage.operator_actions import OperatorAction
@@ -57,6 +60,38 @@ def test_every_section_and_key_says_what_it_is_for() -> None:
     silent = [f"{form.name}.{key.name}" for form in every for key in form.keys if not key.about]
     assert silent == [], "config/gateway.toml describes each beside it"
     assert [name for name, form in forms().items() if form.keys and not form.about] == []
+
+
+def test_each_explanation_can_be_read_without_the_lines_around_it() -> None:
+    """In the file it follows its key and value; in a form it stands as a sentence of its own."""
+    accounts = [form_of_model(("channels",), settings_class(kind), kind) for kind in installed()]
+    told = {f"{form.name}.{key.name}": key.about for form in (*forms().values(), *accounts) for key in form.keys}
+    goes_on = re.compile(r"(?:or|else|of|these|this|not|besides|so)\b", re.IGNORECASE)
+    assert {name: about for name, about in told.items() if goes_on.match(about)} == {}
+    assert {name: about for name, about in told.items() if len(about.split()) < 3} == {}
+
+
+def test_no_field_of_the_configuration_is_without_a_form() -> None:
+    shown = {*forms(), *(f"{form.name}.{key.name}" for form in forms().values() for key in form.keys)}
+    unshown = {name for name in every_field() if name not in shown}
+    assert {name.rpartition(".")[0] for name in unshown} == {"llm.providers.prices"}, "one value, in its own words"
+
+
+def every_field() -> Iterator[str]:
+    """The fields of all sections by their path, whatever the forms make of them."""
+
+    def within(path: str, annotation: object) -> Iterator[str]:
+        for inner in get_args(annotation):
+            yield from within(path, inner)
+        if isinstance(annotation, type) and is_dataclass(annotation):
+            hints = get_type_hints(annotation)
+            for field in fields(annotation):
+                yield f"{path}.{field.name}"
+                yield from within(f"{path}.{field.name}", hints[field.name])
+
+    for name, section in Sections.model_fields.items():
+        if name != "channels":
+            yield from within(name, section.annotation)
 
 
 async def test_a_search_explains_what_it_finds(owner: Browsing) -> None:

@@ -313,6 +313,25 @@ class TestUsage:
             found = await do(world, "usage", group="person")
             assert (found[0]["name"], found[0]["usd"]) == ("discord:900, telegram:78", "1.2500")
             assert len(found) == 100
+            assert (found[-1]["name"], found[-1]["calls"], found[-1]["usd"]) == ("and 52 more", 52, "52.0000")
+            assert sum(row["calls"] for row in found) == 152, "the lines come to all that was spent"
+            assert [row["name"] for row in await do(world, "usage", group="channel")] == ["telegram:77"]
+
+    @pytest.mark.parametrize(
+        ("count", "shown"),
+        [
+            pytest.param(100, 100, id="as many as fit are shown"),
+            pytest.param(101, 100, id="the last line stands for two"),
+        ],
+    )
+    async def test_names_that_are_cut_are_told_by_number_and_sum(self, world: World, count: int, shown: int) -> None:
+        at = to_timestamp(world.clock.now())
+        calls = [replace(call(number), at=at, model=f"m{number}") for number in range(count)]
+        await world.database.write(lambda conn: rows.add(conn, calls))
+        found = await do(world, "usage", group="model")
+        assert len(found) == shown
+        assert sum(row["calls"] for row in found) == count
+        assert ("and 2 more" in {row["name"] for row in found}) == (count > shown)
 
     async def test_mistakes_are_told_with_the_fix(self, world: World) -> None:
         assert await refused(world, "usage", group="colour") == (

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from sqlalchemy import Connection, select, update
 
+from agent.core.ids import ConversationId
+from agent.goals import store
+from agent.goals.goal import Auto, Limits, Owner
 from agent.storage.tables import inbox
-from agent.storage.timestamps import from_timestamp
+from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.channels.errors import ChannelFatal
 from gateway.storage.grants import Grant
 from tests.fakes.channel import Act
@@ -384,3 +387,24 @@ async def test_nobody_is_paid_for_work_into_a_refused_login(world: World, by: st
         assert len(world.llm.bodies) == paid
         await world.asks("/goal resume 1 --auto", "I go on")
         await until(lambda: len(world.llm.bodies) > paid)
+
+
+@pytest.mark.requirement("Z-131")
+async def test_where_it_was_switched_off_a_chat_reads_no_start_that_does_not_come(world: World) -> None:
+    world.config = "[agent.goal]\nautonomous_enabled = false\n"
+    async with world.process():
+        await world.answered("hello", "hello")
+
+        def add(conn: Connection) -> None:  # of when it was allowed
+            here, ann, at = ConversationId("telegram:77"), Owner(display="Ann"), to_timestamp(world.clock.now())
+            store.add(
+                conn, conversation=here, origin=None, owner=ann, limits=Limits(), at=at, text="tidy", auto=Auto(most=9)
+            )
+
+        await world.database.write(add)
+        for asked in ("/agents", "/goal status"):
+            told = await world.asks(asked, "does not run: switched off")
+            assert "about to start" not in told
+        world.config = "[agent.goal]\nautonomous_enabled = true\n"
+        world.reload()
+        assert "about to start" in await world.asks("/goal status", "about to start")

@@ -1,12 +1,12 @@
 """A skill of the public format in the operator's folder, used from a chat: its files, its scripts, its tools."""
 
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.fakes.sandbox import sandboxed
 from tests.fakes.waiting import until
 from tests.gateway.world import World
 from tests.scenarios.gateway.test_approvals import action_of, asked, press
@@ -22,9 +22,6 @@ allowed-tools: Read Glob Bash(python3:*)
 Read references/guide.md, then run scripts/stamp.py on what was given.
 """
 CALLED = "@@skill=stamp-minutes"
-sandboxed = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="the sandbox needs bubblewrap (apt-get install bubblewrap)"
-)
 
 
 def write(world: World) -> Path:

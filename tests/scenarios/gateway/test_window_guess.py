@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from tests.fakes.sandbox import sandboxed
 from tests.fakes.waiting import until
 from tests.gateway.world import World
 
@@ -82,7 +83,7 @@ async def test_where_the_outage_is_over_the_same_message_is_answered(world_of: "
         assert window(world) == 128_000
 
 
-@pytest.mark.parametrize("size", [2_100, 2_876, 4_000])
+@pytest.mark.parametrize("size", [2_100, 2_876, pytest.param(4_000, marks=sandboxed)])  # less without the shell
 async def test_a_guess_that_the_instructions_alone_do_not_fit_is_dropped(
     world_of: "Callable[..., World]", size: int
 ) -> None:

@@ -24,7 +24,7 @@ from agent.core.tools import Tool
 from agent.tools.mcp.resources import resource_tools
 from agent.tools.mcp.servers import Servers
 from agent.tools.mcp.settings import AddedServerSettings, McpSettings, ServerSettings
-from agent.tools.mcp.wire import LARGEST_ANSWER, refusal
+from agent.tools.mcp.wire import LARGEST_ANSWER, Lost, refusal, why
 from agent.tools.toolbox import Toolbox
 from tests.fakes.calls import call_in
 from tests.fakes.piecewise import Piecewise, serving
@@ -330,3 +330,8 @@ async def test_a_call_waits_for_a_server_that_is_coming_and_not_longer_than_set(
             await servers.all[0].call("echo", {"text": "x"}, replace(patient, execution=hasty))
         long = replace(patient.execution, settings={McpSettings: McpSettings(call_wait_s=60)})
         assert await servers.all[0].call("echo", {"text": "x"}, replace(patient, execution=long)) == "x"
+
+
+def test_advice_keeps_its_form_where_an_address_is_hidden() -> None:
+    added = refusal(401, AddedServerSettings(name="far", url="https://x.example/mcp?key=s3cret"))
+    assert "`tieline mcp login far its address` where" in why(Lost(added))

@@ -17,11 +17,8 @@ from agent.core.tools import Tool
 from agent.tools.settings import FileSettings, ShellSettings
 from agent.tools.shell.shell import Room, Shell, room_for, trouble_with
 from tests.fakes.calls import call_in, called
+from tests.fakes.sandbox import sandboxed
 from tests.fakes.waiting import until
-
-sandboxed = pytest.mark.skipif(
-    shutil.which("bwrap") is None, reason="the sandbox needs bubblewrap (apt-get install bubblewrap)"
-)
 
 
 def shell(kind: Any = "sandbox", files: FileSettings | None = None, **settings: Any) -> Tool:

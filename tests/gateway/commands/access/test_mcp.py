@@ -77,6 +77,16 @@ async def test_what_cannot_be_is_said_and_no_secret_with_it(world_of: Callable[.
         assert "k3y" not in await world.asks("/mcp"), "nor does the trouble tell the address"
 
 
+async def test_admins_read_where_a_server_is_with_its_port_and_without_its_keys(world_of: Callable[..., World]) -> None:
+    config = '[[mcp.servers]]\nname = "set"\nurl = "http://me:s3cret@127.0.0.1:9/k3y/mcp?key=k3y"\n'
+    async with world_of(config=config).process() as world:
+        for words in ("set", "tools set"):
+            said = await world.asks(f"/mcp {words}", "set (127.0.0.1:9): ")
+            assert "s3cret" not in said
+            assert "k3y" not in said
+        assert "127.0.0.1" not in await world.asks("/mcp set", "set: not connected", person=BOB, chat=BOB)
+
+
 async def test_the_advice_about_an_unreachable_one_names_what_there_is(world_of: Callable[..., World]) -> None:
     """One added in a chat has no entry, and only a program that is started has a log."""
     config = (

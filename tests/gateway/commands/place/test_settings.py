@@ -25,6 +25,7 @@ from gateway.delivery.settings import Verbosity
 from gateway.phrases.catalogue import read_catalogue
 from gateway.storage import settings_rows
 from gateway.storage.tables import schedule
+from tests.fakes.sandbox import sandboxed
 from tests.fakes.waiting import until
 from tests.gateway.commands.place.test_persona import PIRATE, write
 from tests.gateway.world import ANN, BOB, GROUP, World, slowly
@@ -147,6 +148,7 @@ async def test_a_change_counts_at_once_and_default_takes_it_back(world_of: Calla
         assert "queue_mode: drop (chosen here)" in await world.asks("/settings queue_mode", "queue_mode: ")
 
 
+@sandboxed  # without it there is no tool of that name
 async def test_wrong_words_are_told_with_what_would_be_right(world: World) -> None:
     known = (await world.asks("/settings zzz red")).partition("There are: ")[2]
     assert set(known.rstrip(".").split(", ")) == set(COMMANDS.settings)
