@@ -14,7 +14,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs site fmt lock release requirements requirement mutate ladder faults faults-cluster soak e2e pictures zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs site fmt lock release wheels requirements requirement mutate ladder faults faults-cluster soak e2e pictures zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -117,6 +117,12 @@ mutate: setup ## break the code in known ways, expect tests to notice (SAMPLE=n,
 
 release: setup ## build a release into dist/, try it, tell what remains (REHEARSE=1: of any commit, OFFLINE=1: fetch nothing)
 	$(BIN)/python -m tools.release $(if $(REHEARSE),--rehearse,) $(if $(OFFLINE),--offline,)
+
+wheels: setup ## build tieline and tieline-testing, the kit for authors of adapters, into build/dist
+	rm -rf build/dist
+	$(BIN)/uv build --quiet --wheel --out-dir build/dist .
+	$(BIN)/uv build --quiet --wheel --out-dir build/dist packages/tieline-testing
+	@ls build/dist
 
 requirement: setup ## note a new requirement and begin a breakage for it (TITLE="what must hold", GROUP=Z)
 	@$(BIN)/python -m tools.new_requirement --group $(or $(GROUP),Z) "$$TITLE"

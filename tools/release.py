@@ -24,6 +24,7 @@ from tools import sbom
 ROOT = Path(__file__).parent.parent
 SUMS = "SHA256SUMS"
 LOCK = "requirements/run.lock"
+TESTING = "packages/tieline-testing"  # for authors of adapters, in a version with this one
 LEFT = """\
 What remains, by hand:
   git tag --sign v{version} && git push --tags
@@ -80,13 +81,16 @@ def exported(root: Path, into: Path) -> Path:
     return into
 
 
-def built(source: Path, into: Path, moment: str, network: Mapping[str, str]) -> tuple[Path, Path]:
-    """Wheel and sdist. The same commit gives the same bytes: files get the moment of the commit."""
+def built(source: Path, into: Path, moment: str, network: Mapping[str, str]) -> tuple[Path, Path, Path]:
+    """Wheel and sdist, and the wheel of tieline-testing. The same commit gives the same bytes: files get its moment."""
     # Hatchling is asked for by pyproject.toml; uv takes it from its cache, where it is.
-    run(uv(), "build", "--quiet", "--out-dir", into, source, environ={**network, "SOURCE_DATE_EPOCH": moment})
+    environ = {**network, "SOURCE_DATE_EPOCH": moment}
+    run(uv(), "build", "--quiet", "--out-dir", into, source, environ=environ)
+    run(uv(), "build", "--quiet", "--wheel", "--out-dir", into, source / TESTING, environ=environ)
     (into / ".gitignore").unlink(missing_ok=True)  # uv's own
-    (wheel,), (sdist,) = into.glob("*.whl"), into.glob("*.tar.gz")
-    return wheel, sdist
+    (wheel,), (sdist,) = into.glob("tieline-*.whl"), into.glob("*.tar.gz")
+    (testing,) = into.glob("tieline_testing-*.whl")
+    return wheel, sdist, testing
 
 
 def tried(wheel: Path, lock: Path, version: str, folder: Path, network: Mapping[str, str]) -> Path:
@@ -130,8 +134,8 @@ def release(root: Path, out: Path, *, offline: bool) -> Mapping[str, str]:
     with tempfile.TemporaryDirectory(prefix="tieline-release-") as folder:
         source = exported(root, Path(folder) / "source")
         dist = Path(folder) / "dist"
-        wheel, sdist = built(source, dist, moment, network)
-        tell(f"built {wheel.name} and {sdist.name}")
+        wheel, sdist, testing = built(source, dist, moment, network)
+        tell(f"built {wheel.name}, {sdist.name} and {testing.name}")
         packages = sbom.told(tried(wheel, source / LOCK, version, Path(folder), network))
         tell("the wheel was installed into an empty environment, and the program answers")
         document = sbom.bill(

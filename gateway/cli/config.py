@@ -9,7 +9,7 @@ from typing import Any
 import click
 from pydantic import TypeAdapter
 
-from gateway.channels.entry_points import installed, settings_class, token_forms
+from gateway.channels.entry_points import installed, loaded, token_forms
 from gateway.cli.options import config_option, settings_from
 from gateway.config.settings import Sections, Settings
 from gateway.telemetry.redaction import Redactor
@@ -61,8 +61,8 @@ def schema() -> None:
     """Print the JSON schema of the file, for editors."""
     whole = Sections.model_json_schema()
     whole["title"] = "Tieline configuration"
-    platforms = installed()
-    kinds = [settings_class(name, platforms).model_json_schema(ref_template="#/$defs/{model}") for name in platforms]
+    models = loaded(installed()).values()
+    kinds = [model.model_json_schema(ref_template="#/$defs/{model}") for model in models]
     for kind in kinds:
         whole.setdefault("$defs", {}).update(kind.pop("$defs", {}))
     whole["properties"]["channels"] = {"type": "array", "items": {"anyOf": kinds}}

@@ -15,7 +15,7 @@ import tomlkit
 from agent.compaction.settings import CompressionSettings
 from agent.core.phrases import home_as_typed, program_as_typed
 from gateway.channels.adapter import Asked, ChannelSettings
-from gateway.channels.entry_points import installed, settings_class
+from gateway.channels.entry_points import PlatformBroken, installed, settings_class
 from gateway.cli.options import fail, home_option
 from gateway.cli.questions import choose, secret, tell
 from gateway.config.errors import ConfigError
@@ -169,8 +169,8 @@ def _platforms() -> dict[str, tuple[Asked, ...]]:
     for name in entries:
         try:
             found[name] = settings_class(name, entries)
-        except ImportError as error:
-            tell([f"{name} is installed and cannot be loaded: {error}"])
+        except PlatformBroken as error:
+            tell([str(error)])
     ordered = sorted(found.items(), key=lambda item: (item[1].init_rank, item[0]))
     return {name: settings.init_asks for name, settings in ordered if settings.init_asks}
 

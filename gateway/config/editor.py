@@ -16,7 +16,7 @@ import anyio
 import tomlkit
 from pydantic import SecretStr
 
-from gateway.channels.entry_points import installed, settings_class
+from gateway.channels.entry_points import installed, loaded
 from gateway.config.document import (
     CannotChange,
     ConfigFile,
@@ -117,10 +117,10 @@ class Editor:
         return TableForm(path=("channels",), keys=(), is_list=True, names=("type", "account"))
 
     def channel_form(self, kind: str) -> TableForm:
-        """The form of an account. Raises LookupError for a platform that is not installed."""
-        if kind not in installed():
+        """The form of an account. Raises LookupError for a platform that is not installed or cannot be loaded."""
+        model = loaded(installed()).get(kind)
+        if model is None:
             raise LookupError(f"There is no platform {kind!r} here.")
-        model = settings_class(kind)
         asked = [one.key for one in model.init_asks]
         form = form_of_model(("channels",), model, kind)
         ordered = sorted(form.keys, key=lambda key: asked.index(key.name) if key.name in asked else len(asked))
@@ -285,7 +285,7 @@ class Editor:
 
     @cached_property
     def _masking(self) -> Masking:
-        tables = [*self.forms.values(), *map(self.channel_form, installed())]
+        tables = [*self.forms.values(), *map(self.channel_form, loaded(installed()))]
         keys = [key for form in tables for key in form.keys]
         steps = {step for form in tables for step in form.path}
         hidden = {(key.name, form.name) for form in tables for key in form.keys if key.kind in ("secret", "secrets")}
@@ -347,7 +347,7 @@ class Editor:
             channels = entries_at(text, ("channels",))
             for entry in channels:
                 kind = entry.get("type")
-                if isinstance(kind, str) and kind in installed():
+                if isinstance(kind, str) and kind in loaded(installed()):
                     yield from _literals(self.channel_form(kind), entry)
             for form in self.forms.values():
                 for entry in entries_at(text, form.path) if form.is_list else [values_at(text, form.path)]:

@@ -22,7 +22,7 @@ from agent.style.backends import unknown
 from agent.tools.rights import WILD
 from gateway.access.policy import subject_kind
 from gateway.channels.adapter import ChannelSettings
-from gateway.channels.entry_points import ids_of, installed, settings_class
+from gateway.channels.entry_points import PlatformBroken, ids_of, installed, settings_class
 from gateway.config.errors import ConfigError, lines, told_once
 from gateway.config.events import mistakes_of
 from gateway.config.secret_files import holds_secret, judged, lies_among_secrets
@@ -220,7 +220,12 @@ def _is_secret(
     index, entries = _INDEX.search(key), values.get("channels")
     entry = entries[int(index[1])] if index is not None and isinstance(entries, list) else None
     kind = entry.get("type") if isinstance(entry, Mapping) else None
-    return isinstance(kind, str) and kind in platforms and holds_secret(settings_class(kind, platforms), steps)
+    if not isinstance(kind, str) or kind not in platforms:
+        return False
+    try:
+        return holds_secret(settings_class(kind, platforms), steps)
+    except PlatformBroken:
+        return True  # nobody knows, and the platform itself is a mistake
 
 
 def _sections(values: Mapping[str, Any], mistakes: list[str]) -> tuple[Sections, frozenset[str]]:
@@ -247,7 +252,11 @@ def _channels(entries: Any, platforms: Mapping[str, EntryPoint], mistakes: list[
             mistakes.append(f"{prefix}.type: {kind!r} is no platform; use one of {known}" if kind else
                             f"{prefix}.type: missing; use one of {known}")  # fmt: skip
             continue
-        model = settings_class(kind, platforms)
+        try:
+            model = settings_class(kind, platforms)
+        except PlatformBroken as error:
+            mistakes.append(f"{prefix}.type: {error}")
+            continue
         try:
             found.append(model.model_validate(entry))
         except ValidationError as error:

@@ -71,14 +71,14 @@ class PlatformDouble(ABC):
         self._due.append(_Due(method, path, fault, times, status or STATUSES.get(fault, 0), after_s, body))
 
     @asynccontextmanager
-    async def served(self) -> AsyncIterator[None]:
-        """On a port of loopback that is free; `url` names it from then on."""
+    async def served(self, port: int = 0) -> AsyncIterator[None]:
+        """On this port of loopback, 0: one that is free; `url` names it from then on."""
         application = web.Application(middlewares=[self._answered])
         application.add_routes(self.routes())
         runner = web.AppRunner(application, shutdown_timeout=0.1, access_log=None)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", 0).start()
+            await web.TCPSite(runner, "127.0.0.1", port).start()
             self.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
             yield
         finally:

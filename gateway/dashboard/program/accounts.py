@@ -8,7 +8,7 @@ import anyio
 from starlette.requests import Request
 
 from gateway.channels.adapter import Diagnosis, Health, State
-from gateway.channels.entry_points import installed, settings_class
+from gateway.channels.entry_points import installed, loaded
 from gateway.config.document import CannotChange, entries_at
 from gateway.config.editor import Editor, label_of
 from gateway.dashboard.frame.shell import Done, Page, Section, action, view
@@ -105,6 +105,5 @@ def accounts_section(changes: AccountChanges, editor: Editor) -> Section:
 
 def _kinds() -> Sequence[str]:
     """The platforms of which an account can be added, those that are asked for first in front."""
-    models = {name: settings_class(name) for name in installed()}
-    ordered = sorted(models.items(), key=lambda item: (item[1].init_rank, item[0]))
+    ordered = sorted(loaded(installed()).items(), key=lambda item: (item[1].init_rank, item[0]))
     return [name for name, model in ordered if model.entrance == "platform"]

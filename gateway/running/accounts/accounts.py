@@ -385,7 +385,7 @@ class Accounts:
         try:
             adapter = await anyio.to_thread.run_sync(open_adapter, settings, self._adapter_context)
         except ImportError as error:
-            self._break(name, f"{error}; the library of this platform is not installed")
+            self._break(name, f"{error}; update this platform's package, or install what it needs")
         except ChannelError as error:
             self._break(name, str(error))
         except Exception as error:  # noqa: BLE001 - the channel seam: the other accounts go on

@@ -21,6 +21,9 @@ async def diagnose(settings: ChannelSettings, adapter_context: AdapterContext) -
     """Findings of the account's own adapter; so are settings that it refuses, and a platform that does not answer."""
     try:
         adapter = await anyio.to_thread.run_sync(open_adapter, settings, adapter_context)
+    except ImportError as error:
+        fix = "update this platform's package, or install what it needs"
+        return [Diagnosis(subject=settings.channel_type, level="error", finding=f"cannot be opened: {error}", fix=fix)]
     except ChannelError as error:
         fix = f"change [[channels]] {settings.channel_type}"
         return [Diagnosis(subject=settings.channel_type, level="error", finding=str(error), fix=fix)]

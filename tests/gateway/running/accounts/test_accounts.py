@@ -198,7 +198,10 @@ async def test_a_refused_login_is_told_and_not_tried_again(services: House, cloc
     ("account", "reason"),
     [
         ("fatal", "the token was refused"),
-        ("missing", "No module named 'telegram'; the library of this platform is not installed"),
+        (
+            "missing",
+            "No module named 'telegram'; update this platform's package, or install what it needs",
+        ),
         ("broken", "ValueError; the log has more"),
     ],
 )
