@@ -12,6 +12,7 @@ from functools import partial
 import anyio
 from sqlalchemy import Connection
 
+from agent.compaction.selection import CLEARED
 from agent.core.cancellation import first_error
 from agent.core.errors import AgentError, ContextTooLong, Refused
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
@@ -56,7 +57,6 @@ from agent.turn.tool_calls import (
 )
 
 NOTED_WITHIN_S = 5.0  # the record of what ran, when the sub-agent task is cut off
-CLEARED = "[old result, cleared to make room]"
 
 log = logging.getLogger("tieline.subagent")
 

@@ -277,7 +277,7 @@ def _with_names(value: object) -> object:
 def _unquoted(value: str) -> str:
     if found := _QUOTED.fullmatch(value):
         return found[2] if found[1] == "'" else re.sub(r'\\(["\\$])', r"\1", found[2])
-    return re.split(r"\s+#", value, maxsplit=1)[0].strip()
+    return re.split(r"(?<!\s)\s++#", value, maxsplit=1)[0].strip()
 
 
 def _why(error: Exception) -> str:

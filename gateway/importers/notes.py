@@ -14,7 +14,6 @@ from gateway.importers.moved import Note
 MOST_NOTES = 2_000  # facts of one home
 _HEADING = re.compile(r"(#{1,6})\s++(.*)")
 _ITEM = re.compile(r"\s*(?:[-*+]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s*)?(.*)")
-_COMMENT = re.compile(r"<!--(.*?)-->", re.DOTALL)
 _OF_AN_ENTRY = re.compile(r"\s*observed:[^\n]*")  # OpenClaw's comment above each directive
 _FRAME = re.compile(r"-{3,}|_{3,}|\*{3,}|```.*|\|[\s|:-]*\|?")
 # Left to be filled in: words in brackets or italics alone, a rest that trails off.
@@ -35,7 +34,8 @@ _OF_FORMS = frozenset(  # sentences of the forms themselves
     }
 )
 # OpenClaw's links to its own documentation, which stand under such a heading.
-_LINKS, _LINK = "related", re.compile(r"\[[^\]]*\]\((?:/|\w+://docs\.openclaw\.ai)[^)\s]*\)")
+_LINKS = "related"
+_LINK = re.compile(r"\[[^\]]*\]\((?:/|\w+://docs\.openclaw\.ai)[^)\s]*\)")
 
 
 def notes_in(
@@ -49,8 +49,9 @@ def notes_in(
     rest = [] if rest is None else rest
     lines = [line for line in _in_force(text, rest) if not (is_form and _is_unticked(line))]
     shown = "\n".join(lines)
-    rest += _hidden(shown)
-    for headings, words in _blocks(_COMMENT.sub("", shown)):
+    visible, comments = _parted(shown)
+    rest += comments
+    for headings, words in _blocks(visible):
         if _is_of_the_program(headings, words):
             continue
         if not _says_something(words):
@@ -92,7 +93,7 @@ def _in_force(text: str, rest: list[str]) -> Iterator[str]:
     for line in text.split("\n"):
         if line.lstrip().startswith("<!--") and line.rstrip().endswith("-->"):
             waits, inside = "status: superseded" in line.lower(), False
-            rest += _hidden(line)
+            rest += _parted(line)[1]
         elif waits and line.strip():
             waits, inside = False, True
             rest.append(line.strip())
@@ -103,9 +104,15 @@ def _in_force(text: str, rest: list[str]) -> Iterator[str]:
             yield line
 
 
-def _hidden(text: str) -> Sequence[str]:
-    """The comments of people in it."""
-    return [one.strip() for one in _COMMENT.findall(text) if one.strip() and not _OF_AN_ENTRY.fullmatch(one)]
+def _parted(text: str) -> tuple[str, Sequence[str]]:
+    """The text without its comments, and those that people wrote. One that is not closed is none."""
+    visible, comments, at = [], [], 0
+    while (begin := text.find("<!--", at)) >= 0 and (end := text.find("-->", begin + 4)) >= 0:
+        visible.append(text[at:begin])
+        comments.append(text[begin + 4 : end].strip())
+        at = end + 3
+    visible.append(text[at:])
+    return "".join(visible), [one for one in comments if one and not _OF_AN_ENTRY.fullmatch(one)]
 
 
 def _is_unticked(line: str) -> bool:

@@ -804,3 +804,19 @@ async def test_the_registry_follows_also_while_another_strategy_counts() -> None
     assert [life.state.window[position].key for position in subgoals.active(99)] == [
         key for key in active if key in left
     ]
+
+
+@pytest.mark.requirement("H-33")
+async def test_active_messages_come_back_behind_a_pinned_one_that_stood_after_them() -> None:
+    life = Life(strategy="subgoal")
+    life.talk(24, 310)
+    begin = len(life.state.window) - 3
+    life.state.window.append(Message(role="user", parts=(TextPart(text="my rule"),), pinned=True))
+    life.talk(6, 310)
+    life.begin()
+    life.state.watch.subgoals.push_active("book the hotel", begin)
+    life.state.watch.subgoals.extend_active(len(life.state.window))
+    active = life.contents[begin : begin + 3]
+    await life.engine.before_call(life.load())
+    assert life.contents[1] == "my rule", "pinned first"
+    assert life.contents[2:5] == active

@@ -8,6 +8,7 @@ from pydantic import SecretStr, TypeAdapter, ValidationError
 
 from agent.providers.provider import Prices
 from agent.providers.settings import ANTHROPIC_MODEL, OPENAI_MODEL, ProviderSettings, from_environment
+from agent.run.settings import TimeoutSettings
 
 GOOD: dict[str, Any] = {"name": "main", "type": "openai", "model": "gpt-x", "api_key": SecretStr("sk-very-secret-1")}
 
@@ -99,3 +100,9 @@ def test_the_environment_may_name_another_address() -> None:
     (one,) = from_environment({"OPENAI_API_KEY": "k", "OPENAI_BASE_URL": "http://127.0.0.1:1/v1"})
     assert one.base_url == "http://127.0.0.1:1/v1"
     assert one.api_key.get_secret_value() == "k"
+
+
+@pytest.mark.requirement("R-18")
+def test_a_providers_own_limit_ends_no_stream_before_the_turns() -> None:
+    own = ProviderSettings(name="demo", type="demo").stream_timeout_s
+    assert own == TimeoutSettings().llm_stream == 300.0, "whichever is shorter ends the stream"

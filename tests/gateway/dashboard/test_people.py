@@ -323,3 +323,11 @@ async def test_the_words_of_every_account_of_a_person_are_erased_in_groups(world
         there = await owner.page("/conversations/discord%3A-7007")
         assert "tent of Bob" not in there, "said by the linked account"
         assert "boat of Dan" in there, "the words of others stay"
+
+
+@pytest.mark.requirement("G-88")
+async def test_whom_a_named_role_alone_names_is_listed_with_it(world_of: Callable[..., World]) -> None:
+    config = '[[roles]]\nname = "helper"\npeople = ["telegram:55"]\ntools = ["read"]\n'
+    async with world_of(config=config).process() as world, browsing(world) as owner:
+        assert "telegram:55" in await owner.page("/people")
+        assert "helper" in await owner.page("/people/telegram%3A55")

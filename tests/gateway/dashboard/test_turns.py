@@ -203,3 +203,20 @@ async def test_a_link_to_a_trace_stands_where_there_is_one(world_of: Callable[..
         await world.settled()
         await world.services.traces.flush()
         assert ('href="/turns/' in await owner.page("/conversations/telegram%3A77")) == is_kept
+
+
+@pytest.mark.requirement("G-113")
+async def test_age_is_filtered_in_every_order(owner: Browsing) -> None:
+    now, day = to_timestamp(owner.world.clock.now()), 24 * 3600 * 1_000_000
+    ages = {"old": 9, "week": 3, "today": 0}
+    found = [
+        rows.values_of(trace(run, ended_at=now - days * day, started_at=now - days * day)) for run, days in ages.items()
+    ]
+    await owner.world.database.write(lambda conn: conn.execute(insert(turn_trace), found))
+
+    async def runs(path: str) -> list[str]:
+        return re.findall(r'<td><a href="/turns/([^"]+)">', await owner.page(f"/turns?{path}"))
+
+    for order in ("", "sort=time&descending=1&", "sort=time&", "sort=took&descending=1&"):
+        assert set(await runs(f"{order}days=7")) == {"week", "today"}, order
+        assert await runs(f"{order}days=1") == ["today"], order

@@ -608,3 +608,16 @@ async def test_at_the_start_leases_are_freed_and_what_is_open_is_delivered(datab
 )
 def test_pauses_between_runs_double_up_to_a_limit(attempts: int, pause: float) -> None:
     assert Timing().backoff.wait_s(attempts) == pause
+
+
+@pytest.mark.requirement("B-12")
+async def test_who_waits_behind_a_reminder_is_told_of_the_lock_too(database: Database) -> None:
+    services = House(database, timing=replace(QUICK, queue_timeout=0.01))
+    async with services.running():
+        await services.says("telegram:2", "it runs")
+        await until(partial(is_answered, database, "it runs"))
+        await database.write(partial(conversation_rows.claim, key=CHAT, worker="other", run="r", now=0, until=2**60))
+        await admit(database, CHAT, "a reminder", kind="reminder")
+        await services.says(CHAT, "a")
+        await until(partial(is_answered, database, "it runs", "locked: a"))
+        assert CHAT in services.delivered

@@ -168,3 +168,10 @@ async def test_ones_own_network_is_called_without_the_proxy(hook: WebhookServer)
     subscription = section(f"{hook.url}/hook/x", "127.0.0.1")
     await Caller().call(subscription, MESSAGE, BODY, NOW, proxy="http://127.0.0.1:9")
     assert hook.asked == 1
+
+
+@pytest.mark.requirement("G-131")
+@pytest.mark.parametrize("addresses", [("10.0.0.5", "8.8.8.8"), ("8.8.8.8", "10.0.0.5")])
+async def test_one_address_of_the_internet_is_enough_to_need_tls(addresses: tuple[str, ...]) -> None:
+    with pytest.raises(NotSent, match="where only https:// is called"):
+        await names(*addresses).allowed(section("http://example.org/x", "10.0.0.5"))

@@ -9,11 +9,12 @@ import anyio
 import pytest
 from sqlalchemy import select
 
+from agent.compaction.settings import TacoSettings
 from agent.core.events import StepCompleted, SubagentEnded, SubagentStarted, ToolStarted
 from agent.core.messages import ToolResult
 from agent.core.tools import SubagentTask
 from agent.providers.provider import Chunk, Prices, Request
-from agent.run.settings import AgentSettings, Settings
+from agent.run.settings import AgentSettings, Settings, ToolSettings
 from agent.storage.database import Database
 from agent.storage.tables import tool_call
 from agent.subagent.runner import SubagentRunner
@@ -432,3 +433,15 @@ async def test_it_inherits_what_was_recalled_and_people_see_what_it_does(
     assert ("<memory>" in recalled) == ("<memory>" in provider.subagent_tasks[-1].reminder)
     shown = [event for event in world.outbox.shown if isinstance(event, ToolStarted)]
     assert [event.tool_name for event in shown if str(event.run).endswith("-sub")] == ["echo", "echo"]
+
+
+@pytest.mark.requirement("Z-98")
+async def test_a_long_result_is_shortened_for_it_too(sqlite_database: Database, tmp_path: Path) -> None:
+    reading = [calls("echo", {"text": "word " * 3_000}, id="x"), says("done")]
+    provider = Two(hand("read it"), says("ok"), aside=says("just words"), tasks={"read it": reading})
+    settings = Settings(tools=ToolSettings(taco=TacoSettings(enabled=True, compressible_tools=("echo",))))
+    world = a_world(sqlite_database, tmp_path, provider, tools=(FakeTool(),), settings=settings)
+    await world.say("go")
+    (result,) = provider.subagent_tasks[1].messages[-1].tool_results
+    assert result.content.startswith("just words")
+    assert result.taco is not None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sqlalchemy import select, update
 
-from agent.core.events import ApprovalRequired, ApprovalResumed, Suspended
+from agent.core.events import ApprovalRequired, ApprovalResumed, LoopEnded, Suspended
 from agent.core.ids import ConversationId, PersonId
 from agent.inbox import HeldRoles
 from agent.storage.tables import approval, tool_call
@@ -543,3 +543,23 @@ async def test_an_admin_of_one_group_has_nothing_sent_to_another_chat(world_of: 
         assert (await verdicts(world))[-1] == "denied"
         await world.say("tell Ann", person=ANN, chat=GROUP)
         assert f"telegram:{ANN}" in str(await asked(world, GROUP)), "an admin of the bot is asked"
+
+
+@pytest.mark.requirement("W-49")
+@pytest.mark.parametrize(
+    ("ending", "status"), [("n", "rejected"), ("time", "expired")], ids=["refused", "nobody answers"]
+)
+async def test_the_run_is_told_to_go_on_however_the_question_ends(asking: World, ending: str, status: str) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+        assert not any(isinstance(event, ApprovalResumed) for event in world.events), "the run rests"
+        if ending == "n":
+            await press(world, action_of(shown, "n"))
+        else:
+            world.clock.ahead_s += 301
+        await world.shows("Then not.")
+        await world.settled()
+        assert [event.status for event in world.events if isinstance(event, ApprovalResumed)] == [status]
+        names = [type(event) for event in world.events]
+        assert names.index(ApprovalResumed) < names.index(LoopEnded)

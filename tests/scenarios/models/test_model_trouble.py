@@ -352,3 +352,29 @@ async def test_thinking_reaches_the_next_request_unchanged_also_after_a_restart(
     assert thoughts(tuple(provider.requests[1].messages)) == [
         Thinking(thinking=thinking, signature="c2ln+/==", family="scripted")
     ]
+
+
+@pytest.mark.requirement("B-38")
+@pytest.mark.parametrize(
+    "script",
+    [
+        pytest.param(Script(chunks=(Done("end_turn"),)), id="empty"),
+        pytest.param(Script(chunks=(TextDelta("Well."), Done("tool_use"))), id="it says that a call follows"),
+    ],
+)
+async def test_without_a_call_nothing_is_asked_again(sqlite_database: Database, tmp_path: Path, script: Script) -> None:
+    provider = ScriptedProvider(scripts=[script, says("again")])
+    world = World(sqlite_database, tmp_path, provider)
+    await world.say("hi")
+    assert len(provider.requests) == 1
+
+
+@pytest.mark.requirement("G-24")
+async def test_what_one_began_to_say_is_gone_when_another_answers(sqlite_database: Database, tmp_path: Path) -> None:
+    a = ScriptedProvider(name="a", otherwise=fails(ProviderBusy("a: overloaded"), after="Half an ans"))
+    b = ScriptedProvider(name="b", otherwise=says("The whole answer."))
+    world = World(sqlite_database, tmp_path, a, b)
+    world.slot.failover = ("b",)
+    assert await world.say("hi") == ["The whole answer."]
+    assert world.outbox.preview_text == "The whole answer."
+    assert (await world.texts())[-1] == ("assistant", "The whole answer.")

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from sqlalchemy import Connection
 
 from agent.core.errors import ProviderRefused
 from agent.core.events import Published
@@ -239,3 +240,27 @@ async def test_where_tools_work_is_settled_when_the_turn_begins(sqlite_database:
 def test_what_wrecks_the_machine_is_no_hook() -> None:
     with pytest.raises(ValueError, match="command must never run"):
         hook("stop", "rm -rf /")
+
+
+@pytest.mark.requirement("Z-114")
+async def test_what_a_turn_has_in_its_environment_is_stored_with_the_session_alone(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    tool = FakeTool(spec=named("echo", concurrency_safe=False))
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}), says("ok")])
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,))
+    world.hooks = (hook("session_start", "echo COLOUR=ultramarine"),)
+    await world.say("hi")
+    assert dict(tool.calls[0][1].execution.env) == {"COLOUR": "ultramarine"}
+    query = "select name from sqlite_master where type = 'table' and sql not like '%virtual%'"
+
+    def places(conn: Connection) -> list[str]:
+        return [
+            f"{table}.{name}"
+            for table in conn.exec_driver_sql(query).scalars().all()
+            for row in conn.exec_driver_sql(f'select * from "{table}"').mappings()
+            for name, value in row.items()
+            if "ultramarine" in str(value)
+        ]
+
+    assert await world.database.read(places) == ["session.env"]
