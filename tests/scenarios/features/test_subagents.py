@@ -445,3 +445,18 @@ async def test_a_long_result_is_shortened_for_it_too(sqlite_database: Database, 
     (result,) = provider.subagent_tasks[1].messages[-1].tool_results
     assert result.content.startswith("just words")
     assert result.taco is not None
+
+
+@pytest.mark.requirement("R-06")
+async def test_its_old_results_that_do_not_fit_are_cleared_with_the_usual_notice(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    long = "word " * 1_600
+    task = [calls("echo", {"text": f"{number} {long}"}, id=f"x{number}") for number in range(4)]
+    provider = Two(hand("read it"), says("ok"), tasks={"read it": [*task, says("done")]}, context_window=16_000)
+    world = a_world(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    await world.say("go")
+    newest = provider.subagent_tasks[-1]
+    shown = [result.content for message in newest.messages for result in message.tool_results]
+    assert shown[0] == "[Old tool result content cleared]"
+    assert shown[-1].startswith("3 word"), "the newest stays"
