@@ -4,19 +4,22 @@ import signal
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 import anyio
+import httpx2
 import pytest
 
-from tests.cluster.processes import FIVE, Members, running
-from tests.fakes.databases import restartable_postgres
+from tests.cluster.processes import FIVE, Member, Members, running
+from tests.fakes.databases import away, restartable_postgres
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import OnTelegram
 from tests.program.stage import Stage
 
 TAKEN_OVER_WITHIN_S = 10.0
+AWAY_S = 30.0
 
 
 @asynccontextmanager
@@ -120,3 +123,34 @@ async def test_nothing_is_lost_or_doubled_when_the_server_of_the_database_crashe
             for number, person in enumerate(people):
                 assert (await person.texts()).count(f"Answer {number}.") == 1
             assert members.rows("select count(*) from arrival") == [(0,)]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(200)
+@pytest.mark.requirement("G-138", "G-139")
+async def test_half_a_minute_without_the_database_loses_nothing(tmp_path: Path, postgres_url: str) -> None:
+    """As where its primary fails over. What people write meanwhile waits at the platform."""
+    async with cluster(tmp_path, postgres_url) as (members, stage):
+        ann = OnTelegram(stage.doubles)
+        await ann.say("one of before")
+        await ann.hears("one of before")
+        async with away(postgres_url):
+            began = time.monotonic()
+            await ann.say("one of meanwhile")
+            for member in (members.of("ingress")[0], members.of("worker")[0]):
+                await until(partial(_is_unready, member), what=f"that {member.roles} is not ready")
+            await anyio.sleep(AWAY_S - (time.monotonic() - began))
+        await ann.hears("one of meanwhile")
+        for member in members.all:
+            await member.ready()
+        await ann.say("one of afterwards")
+        await ann.hears("one of afterwards")
+        told = [text for text in await ann.texts() if "one of" in text]
+        assert [sum(f"one of {when}" in text for text in told) for when in ("before", "meanwhile", "afterwards")] == [
+            1
+        ] * 3
+
+
+async def _is_unready(member: Member) -> bool:
+    async with httpx2.AsyncClient(trust_env=False, timeout=20) as client:
+        return (await client.get(f"{member.url}/readyz")).status_code == 503

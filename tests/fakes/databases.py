@@ -6,14 +6,15 @@ Slow to import (SQLAlchemy): `tests/conftest.py` loads it by name, for the tests
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 from sqlalchemy import URL, Connection, Engine, NullPool, Row, create_engine, insert, make_url, text
 
 from agent.storage.connect import create
@@ -82,6 +83,21 @@ def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None]]]:
     finally:
         server.cleanup()
         shutil.rmtree(directory, ignore_errors=True)
+
+
+@asynccontextmanager
+async def away(address: str) -> AsyncIterator[None]:
+    """The database takes no connection and has ended those that it had."""
+    url = make_url(address).set(drivername="postgresql")
+    name = url.database
+    server = url.set(database="postgres").render_as_string(hide_password=False)
+    async with await psycopg.AsyncConnection.connect(server, autocommit=True) as admin:
+        await admin.execute(f'alter database "{name}" allow_connections false'.encode())
+        try:
+            await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
+            yield
+        finally:
+            await admin.execute(f'alter database "{name}" allow_connections true'.encode())
 
 
 class PostgresServer:

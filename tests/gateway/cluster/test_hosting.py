@@ -6,9 +6,8 @@ from datetime import UTC, datetime
 from functools import partial
 
 import anyio
-import psycopg
 import pytest
-from sqlalchemy import func, insert, make_url, select, text, update
+from sqlalchemy import func, insert, select, text, update
 
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
@@ -23,6 +22,7 @@ from gateway.cluster.engine import Engine
 from gateway.cluster.hosting import Hosting, Others
 from gateway.router.router import TRIES
 from tests.fakes.agents import House, admit, answers
+from tests.fakes.databases import away
 from tests.fakes.waiting import until
 
 CHAT = ConversationId("telegram:77")
@@ -300,21 +300,6 @@ async def unreadable(database: PostgresDatabase) -> AsyncIterator[None]:
     await database.write(lambda conn: conn.execute(text("alter table procrastinate_jobs rename to elsewhere")))
     yield
     await database.write(lambda conn: conn.execute(text("alter table elsewhere rename to procrastinate_jobs")))
-
-
-@asynccontextmanager
-async def away(address: str) -> AsyncIterator[None]:
-    """The database takes no connection and has ended those that it had."""
-    url = make_url(address).set(drivername="postgresql")
-    name = url.database
-    server = url.set(database="postgres").render_as_string(hide_password=False)
-    async with await psycopg.AsyncConnection.connect(server, autocommit=True) as admin:
-        await admin.execute(f'alter database "{name}" allow_connections false'.encode())
-        try:
-            await admin.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = %s", (name,))
-            yield
-        finally:
-            await admin.execute(f'alter database "{name}" allow_connections true'.encode())
 
 
 BUSY_S = 0.5
