@@ -80,14 +80,14 @@ async def test_every_process_is_restarted_and_nobody_waits_long(tmp_path: Path, 
             async with anyio.create_task_group() as people:
                 for number in range(PEOPLE):
                     people.start_soon(talk.person, number)
-                await anyio.sleep(5)
+                await anyio.sleep(5)  # everybody has spoken
                 for member in members.all:
                     assert await member.stop() == 0
                     member.start()
                     await member.ready()
-                await anyio.sleep(5)
+                await anyio.sleep(5)  # and once more
                 talk.ends.set()
-            await anyio.sleep(1)
+            await anyio.sleep(1)  # what came twice would be there by now
             watching.cancel_scope.cancel()
         again = {words: count for words in talk.said if (count := talk.screens.count(words)) != 1}
         assert again == {}, "each once"

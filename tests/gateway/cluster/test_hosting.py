@@ -311,7 +311,7 @@ async def test_work_whose_wake_up_was_lost_is_found_within_two_seconds(joined: P
     took_s: list[float] = []
     async with Worker(joined).process():
         for number in range(4):
-            await anyio.sleep(0.5)
+            await anyio.sleep(0.5)  # the answer before it is settled
             began = anyio.current_time()
             await admit(joined, CHAT, f"found {number}", not_before=1)  # no trigger wakes for these
             await answered(joined, *(f"found {before}" for before in range(number + 1)))
