@@ -12,6 +12,7 @@ import pytest
 from gateway.channels.adapter import Ids
 from gateway.channels.entry_points import PlatformBroken, by_name, ids_of, loaded, open_adapter, settings_class
 from gateway.running.accounts.checks import bare_adapter_context
+from tests.fakes.starting import started
 
 CODE = """
 from typing import ClassVar, Literal
@@ -100,6 +101,7 @@ def test_an_adapter_that_is_not_where_its_settings_say_is_told(install: Install,
 
 def told(folder: Path, home: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """The program with that package beside it, ended."""
+    started()
     environ = {**os.environ, "PYTHONPATH": str(folder), "TIELINE_HOME": str(home)}
     command = (sys.executable, "-m", "gateway", *command)
     return subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=100)
