@@ -14,7 +14,9 @@ from typing import Any, Protocol
 
 from tools.docs import anchor_of
 
-ICON = Path(__file__).parent.parent / "gateway/web/pages/static/icon.svg"
+ROOT = Path(__file__).parent.parent
+ICON = ROOT / "gateway/web/pages/static/icon.svg"
+CONFIGURATION = ROOT / "config"
 IN_REPOSITORY = "repository:"  # as a scheme: MkDocs looks for no such page, and a link can be told from its text
 ON_SITE = (".md", ".svg", ".png", ".css")
 _CODE_OR_LINK = re.compile(
@@ -24,6 +26,7 @@ _CODE_OR_LINK = re.compile(
 _NAMED_BY_FILE = re.compile(r"\[(?P<name>[\w-]+\.md)\]\((?P<path>(?:[\w-]+/)*(?P=name))(?P<anchor>#[^()\s]+)?\)")
 _NO_PROSE = re.compile(r"^(?:[#|>!]| {4}|```|- |\d+\. )")
 _SENTENCE = re.compile(r"(.+?[.:?!])(?= [A-Z`\"]|$)", re.DOTALL)
+_CONFIGURATION = re.compile(r"([\"(])repository:(config/[^\"#)]*\.\w+)")
 
 
 class File(Protocol):
@@ -70,6 +73,7 @@ def on_nav(nav: Navigation, config: Any, files: Any) -> None:
     site, base = Path(config.site_dir), config.site_url or ""
     site.mkdir(parents=True, exist_ok=True)
     shutil.copy(ICON, site)
+    shutil.copytree(CONFIGURATION, site / CONFIGURATION.name, dirs_exist_ok=True)
     titles = {entry.source: described(entry.text)[0] for entry in entries}
     pages = {}
     for entry in entries:
@@ -176,8 +180,13 @@ def as_markdown_links(text: str) -> str:
 
 
 def resolved(text: str, path: str, repository: str) -> str:
-    """`text` with the address of the repository before its paths; a relative one counts from the site's first page."""
-    up = "" if "://" in repository else "../" * path.count("/")
+    """`text` with the address of the repository before its paths; a relative one counts from the site's first page.
+
+    Files of `config/`, which people copy, are part of the site.
+    """
+    root = "../" * path.count("/")
+    text = _CONFIGURATION.sub(rf"\1{root}\2", text)
+    up = "" if "://" in repository else root
     return text.replace(f'"{IN_REPOSITORY}', f'"{up}{repository}').replace(f"]({IN_REPOSITORY}", f"]({up}{repository}")
 
 

@@ -208,6 +208,13 @@ def test_the_address_of_the_repository_stands_in_one_place(repository: str, path
     assert resolved("[a](repository:b.py)", path, repository) == f"[a]({shown}b.py)"
 
 
+def test_files_that_people_copy_are_part_of_the_site() -> None:
+    for repository in ("https://x.org/blob/main/", "../../"):
+        assert resolved("[a](repository:config/b.toml)", "a.html", repository) == "[a](config/b.toml)"
+        assert resolved('"repository:config/c/b.toml#x"', "e/a.html", repository) == '"../config/c/b.toml#x"'
+    assert resolved("[a](repository:config/skills)", "a.html", "../../") == "[a](../../config/skills)", "no file"
+
+
 def test_a_link_named_after_a_file_gets_the_title_of_the_page() -> None:
     text = "[b.md](b.md#c), [b](b.md), [c.md](e/c.md)"
     titles = {"d/b.md": "B", "d/e/c.md": "C"}
