@@ -249,7 +249,7 @@ class Delivery:
         """Its outlet is this process's now: finish what one that is gone has left."""
         self._woken.add(key)
         if self._tasks is not None and key not in self._workers:
-            self._start(key, left_over)
+            self._start(key, left_over, is_adopted=True)
 
     @contextmanager
     def committing(self, key: ConversationKey) -> Iterator[Settle]:
@@ -388,10 +388,10 @@ class Delivery:
 
     # -- the workers
 
-    def _start(self, key: ConversationKey, left_over: Sequence[EphemeralRow]) -> None:
+    def _start(self, key: ConversationKey, left_over: Sequence[EphemeralRow], *, is_adopted: bool = False) -> None:
         assert self._tasks is not None
         self._workers.add(key)
-        self._tasks.start_soon(self._work, key, left_over)
+        self._tasks.start_soon(partial(self._work, key, left_over, is_adopted=is_adopted))
 
     async def _work(
         self,
@@ -399,8 +399,13 @@ class Delivery:
         left_over: Sequence[EphemeralRow],
         first: Taken | None = None,
         channel: Channel | None = None,
+        *,
+        is_adopted: bool = False,
     ) -> None:
-        """`first` are rows that are taken already, `channel` is the place, where it was found already."""
+        """`first` are rows that are taken already, `channel` is the place, where it was found already.
+
+        `is_adopted`: the outlet was another process's; signs that it was at work are taken back.
+        """
         kept: list[Shown] = []
         try:
             channel = channel or self.channel_for(key)
@@ -411,7 +416,10 @@ class Delivery:
                 found = await self.outlets.take(ConversationId(str(key)))
                 if found is None:
                     return
-                left_over = found
+                left_over, is_adopted = found, True
+            if is_adopted:  # before anything is sent: then it would not be left any more
+                for _, message in await self._database.read(partial(rows.left_in, key=ConversationId(str(key)))):
+                    self.spawn(partial(self._tidying.unreact, key, message))
             if left_over:
                 kept = previews_to_keep(channel, left_over)
                 self.spawn(partial(self._tidying.clear, key, left_over, tuple(kept), self._language(key)))

@@ -6,8 +6,9 @@ that of its new key, which finds the same row `sending`.
 
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import Connection, and_, bindparam, literal_column, select, union, update
@@ -106,6 +107,7 @@ _MESSAGE = select(inbox.c.conv, inbox.c.payload)
 _UNFINISHED = union(
     _MESSAGE.where(_BEGUN), _MESSAGE.where(inbox.c.id.in_(_ANSWERED))
 )  # an `or` would read the whole inbox
+_LEFT = _MESSAGE.where(inbox.c.id.in_(_ANSWERED), inbox.c.conv == bindparam("conversation"))
 _NOTE = update(outbox).where(outbox.c.id == bindparam("row")).values(note=bindparam("what"))
 
 
@@ -189,7 +191,15 @@ def set_gone(conn: Connection, key: ConversationId, at: int) -> bool:
 
 def unfinished(conn: Connection) -> tuple[tuple[ConversationId, str], ...]:
     """Messages, by conversation and the platform's id, whose answer an earlier process began and has not delivered."""
-    found = conn.execute(_UNFINISHED).all()
+    return _refs(conn.execute(_UNFINISHED).all())
+
+
+def left_in(conn: Connection, key: ConversationId) -> tuple[tuple[ConversationId, str], ...]:
+    """The same of one conversation, where the turn is over and its answer is still to be sent."""
+    return _refs(conn.execute(_LEFT, {"conversation": key}).all())
+
+
+def _refs(found: Sequence[Any]) -> tuple[tuple[ConversationId, str], ...]:
     refs = ((ConversationId(row.conv), _ref(row.conv, row.payload)) for row in found)
     return tuple((conversation, ref) for conversation, ref in refs if ref is not None)
 

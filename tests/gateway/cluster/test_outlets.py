@@ -7,18 +7,21 @@ from pathlib import Path
 
 import anyio
 import pytest
-from sqlalchemy import delete, insert, select, text
+from sqlalchemy import Connection, delete, insert, select, text
 
 from agent.core.ids import ConversationId
+from agent.inbox import Incoming
 from agent.storage import outbox_rows
+from agent.storage.payloads import encode_incoming
 from agent.storage.postgres import PROCESS, PostgresDatabase
 from agent.storage.process_tables import conversation_outlet, process
-from agent.storage.tables import outbox
+from agent.storage.tables import inbox, outbox
 from gateway.channels.document import Plain
 from gateway.channels.keys import ConversationKey
 from gateway.channels.outbound import Outbound
 from gateway.cluster.outlets import ClusterOutlets
 from gateway.delivery.ephemeral.messages import Shown, encode
+from gateway.delivery.settings import Settings
 from tests.fakes.channel import FakeChannel
 from tests.fakes.clock import FakeClock
 from tests.fakes.running import running
@@ -190,3 +193,25 @@ async def test_an_outlet_that_could_not_be_given_back_is_still_served(joined: Po
     await joined.write(lambda conn: conn.execute(text("alter table elsewhere rename to conversation_outlet")))
     assert await outlets.give_back(CHAT)
     assert (outlets.holds(CHAT), outlets.serves(CHAT), await holder(joined)) == (False, False, None)
+
+
+@pytest.mark.requirement("G-161")
+async def test_the_next_one_takes_back_the_reaction_of_a_dead_one_whose_turn_was_over(
+    joined: PostgresDatabase, clock: FakeClock, tmp_path: Path
+) -> None:
+    """No turn begins any more that would take it back."""
+    place = str(key())
+    world = World(joined, clock, tmp_path, settings=Settings(), outlets=outlets_of(joined))
+    message = encode_incoming(Incoming(text="hello", received_at=clock.now(), message_ref="m1"))
+
+    def die(conn: Connection) -> None:
+        row = {"conv": place, "kind": "message", "dedup": "m1", "payload": message, "status": "done", "created_at": 0}
+        id = conn.execute(insert(inbox).values(row).returning(inbox.c.id)).scalar_one()
+        say = {"conv": place, "inbox_id": id, "part": 0, "dedup": "a", "created_at": 0}
+        conn.execute(insert(outbox).values({**say, "payload": '{"text": "hello, too", "kind": "answer"}'}))
+
+    await joined.write(die)
+    world.screen().reactions["m1"] = {"👀"}
+    async with delivering(world):
+        await world.until(lambda: world.screen().texts == ["hello, too"])
+        await world.until(lambda: world.screen().reactions == {"m1": set()})
