@@ -15,25 +15,11 @@ from tests.gateway.api.conftest import serving
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.dashboard.looking import looking
 from tests.gateway.webhooks.conftest import Sender
-from tests.gateway.webhooks.senders import GITHUB, github, raw
+from tests.gateway.webhooks.senders import GITHUB, github, raw, two_hooks
 from tests.gateway.world import World, slowly
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-HOOKS = f"""
-[[webhooks]]
-name = "builds"
-secret = "{GITHUB}"
-style = "github"
-place = "telegram:77"
-mode = "ask"
-[[webhooks]]
-name = "news"
-secret = "{GITHUB}"
-style = "github"
-place = "telegram:77"
-mode = "say"
-template = "News: {{{{ title }}}}"
-"""
+HOOKS = two_hooks("News: {{ title }}")
 KEY = re.compile(r"sk-tieline-[\w-]{40,}")
 
 

@@ -14,27 +14,13 @@ from tests.fakes.webhook_server import webhook_server
 from tests.gateway.api.conftest import serving
 from tests.gateway.conftest import world_of
 from tests.gateway.webhooks.conftest import Sender
-from tests.gateway.webhooks.senders import GITHUB, github
+from tests.gateway.webhooks.senders import github, two_hooks
 from tests.gateway.world import World
 
 __all__ = ["world_of"]
 
 DAY_S = 86_400
-HOOKS = f"""
-[[webhooks]]
-name = "builds"
-secret = "{GITHUB}"
-style = "github"
-place = "telegram:77"
-mode = "ask"
-[[webhooks]]
-name = "news"
-secret = "{GITHUB}"
-style = "github"
-place = "telegram:77"
-mode = "say"
-template = "News of {{% for one in branches %}}{{{{ labels[one] }}}}{{% endfor %}}: {{{{ title }}}}"
-"""
+HOOKS = two_hooks("News of {% for one in branches %}{{ labels[one] }}{% endfor %}: {{ title }}")
 
 
 def kept(conn: Connection) -> dict[str, int]:

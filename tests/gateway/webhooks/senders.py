@@ -79,3 +79,22 @@ def section(name: str, secret: str, **more: Any) -> str:
     """A `[[webhooks]]` section."""
     fields: Mapping[str, Any] = {"name": name, "secret": secret, "place": "telegram:77", **more}
     return "[[webhooks]]\n" + "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
+
+
+def two_hooks(template: str) -> str:
+    """The sections of a hook that the agent answers, and of one that says by the template what came; both GitHub's."""
+    return f"""
+[[webhooks]]
+name = "builds"
+secret = "{GITHUB}"
+style = "github"
+place = "telegram:77"
+mode = "ask"
+[[webhooks]]
+name = "news"
+secret = "{GITHUB}"
+style = "github"
+place = "telegram:77"
+mode = "say"
+template = "{template}"
+"""
