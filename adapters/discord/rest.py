@@ -268,13 +268,16 @@ class RestClient:
     async def sign_in(self) -> None:
         """Learn who the bot is. Raises what `discord.py` and aiohttp raise; nothing stays open then."""
         http = open_http(self._settings, self._proxy)
-        try:
-            user = await http.static_login(self._settings.token.get_secret_value())
-            application = await http.application_info()
-        except BaseException:
+
+        async def close() -> None:
             with anyio.CancelScope(shield=True):
                 await http.close()
-            raise
+
+        async with AsyncExitStack() as undone:
+            undone.push_async_callback(close)
+            user = await http.static_login(self._settings.token.get_secret_value())
+            application = await http.application_info()
+            undone.pop_all()
         self._http, self.user_id, self.application_id = http, str(user["id"]), str(application["id"])
         self.signed_in.set()
 

@@ -8,7 +8,7 @@ spend from the same budgets, and each call is set aside there before it is made 
 import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import chain
@@ -188,14 +188,17 @@ class Budgets:
                 rows.settle(conn, void)
             return hold
 
-        others.is_own(entry.call)
-        try:
-            return await self._database.write(work)
-        except BaseException:
+        def forget() -> None:
             others.is_none(entry.call)
             if hold is not None:
                 self.release(hold)
-            raise
+
+        others.is_own(entry.call)
+        with ExitStack() as undone:
+            undone.callback(forget)
+            held = await self._database.write(work)
+            undone.pop_all()
+        return held
 
     async def keep(self) -> None:
         """Say that this process lives, and enter calls of those that have died. Raises StorageTrouble."""
@@ -594,17 +597,21 @@ class Ledger:
         """Set it aside; the same transaction enters what ended of the same work: a kill leaves it exact."""
         ended = self.unwritten(entry.attribution.inbox_id)
         void, self._void = self._void, []
-        try:
-            hold = await self.budgets.hold_together(entry, usd=usd, tokens=tokens, ended=ended, void=void)
-        except (OverBudget, Unpriced, CapReached):
-            self._void += void
-            raise
-        except BaseException:
-            self._void += [*void, entry.call]  # it may be set aside, where what became of the commit is not known
-            self._anything.set()
-            raise
+        with ExitStack() as unknown:
+            unknown.callback(self._void_later, [*void, entry.call])  # it may be set aside: nobody knows of the commit
+            try:
+                hold = await self.budgets.hold_together(entry, usd=usd, tokens=tokens, ended=ended, void=void)
+            except (OverBudget, Unpriced, CapReached):
+                unknown.pop_all()
+                self._void += void
+                raise
+            unknown.pop_all()
         self.written(ended)
         return hold
+
+    def _void_later(self, calls: Sequence[str]) -> None:
+        self._void += calls
+        self._anything.set()
 
     def enter(self, entry: Entry, hold: Hold, began: float) -> None:
         """The call, which began at that moment of the stopwatch, has ended and came to this."""
@@ -727,20 +734,16 @@ class Reserved:
     def at_most(self, most: Entry) -> Iterator[None]:
         """The call is made inside, and entered by the caller where it went well. Else nothing was taken where the
         endpoint refused it or never had it, and `most` where it may have been worked on."""
-        try:
-            yield
-        except ProviderBusy as error:
-            if error.sent:
-                self.enter(most)
-            else:
-                self.release()
-            raise
-        except AgentError:
-            self.release()
-            raise
-        except BaseException:  # given up, and paid for perhaps
-            self.enter(most)
-            raise
+        with ExitStack() as given_up:
+            given_up.callback(self.enter, most)  # paid for perhaps
+            try:
+                yield
+            except AgentError as error:
+                if not (isinstance(error, ProviderBusy) and error.sent):
+                    given_up.pop_all()
+                    self.release()
+                raise
+            given_up.pop_all()
 
     def enter(self, entry: Entry) -> None:
         """It came to this."""

@@ -4,6 +4,7 @@ Counts are held in memory and added to the database in the background: a turn wa
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from random import Random
 
@@ -129,14 +130,16 @@ class Router:
             for name, outcomes in shown.items():
                 rows.measure(conn, name, outcomes)
 
-        try:
+        with ExitStack() as unwritten:
+            unwritten.callback(self._keep_for_later, more)
             await self._database.write(write)
-        except BaseException:
-            for name, outcomes in more.items():
-                if name not in self._arms:
-                    continue  # forgotten meanwhile
-                since = self._more.get(name, Arm())
-                self._more[name] = Arm(
-                    successes=outcomes.successes + since.successes, failures=outcomes.failures + since.failures
-                )
-            raise
+            unwritten.pop_all()
+
+    def _keep_for_later(self, more: Mapping[str, Arm]) -> None:
+        for name, outcomes in more.items():
+            if name not in self._arms:
+                continue  # forgotten meanwhile
+            since = self._more.get(name, Arm())
+            self._more[name] = Arm(
+                successes=outcomes.successes + since.successes, failures=outcomes.failures + since.failures
+            )

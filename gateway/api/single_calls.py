@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 import anyio
 from anyio.streams.memory import MemoryObjectSendStream
 
+from agent.core.cancellation import first_error
 from agent.core.errors import ContextTooLong, NoModelAllowed
 from agent.core.ids import ConversationId, CostAttribution, PersonId
 from agent.core.messages import Message, text_message
@@ -67,17 +68,13 @@ class SingleCalls:
                 tokens = Tokens(read=read, cached=usage.cache_read, written=usage.output)
             answer = Answer(id=0, text=text, ended="answered", tokens=tokens)
 
-        try:
+        with first_error():
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(ask)
                 async with received:
                     async for piece in received:
                         if more := shown.grow(piece):
                             yield more
-        except BaseExceptionGroup as errors:
-            if len(errors.exceptions) == 1:
-                raise errors.exceptions[0] from None
-            raise
         assert answer is not None
         if rest := shown.rest(answer.text):
             yield rest

@@ -6,6 +6,7 @@ or at another process, gets the answer of the same turn.
 
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -202,11 +203,11 @@ class Turns:
     async def say(self, said: MessageReceived) -> Begun:
         """Hand it over, once for each message id. Raises NotTaken."""
         listening = Listening(self._bus, said.key)
-        try:
-            return await self._say(said, listening)
-        except BaseException:
-            listening.stop()
-            raise
+        with ExitStack() as undone:
+            undone.callback(listening.stop)
+            begun = await self._say(said, listening)
+            undone.pop_all()
+        return begun
 
     async def _say(self, said: MessageReceived, listening: Listening) -> Begun:
         after = await self._database.read(newest_said)

@@ -3,7 +3,7 @@
 import re
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -348,12 +348,15 @@ def __getattr__(name: str) -> type:
 @asynccontextmanager
 async def whole_or_nothing(to: Path) -> AsyncIterator[None]:
     """Remove `to` if anything goes wrong while it is written, cancellation too: half a file helps nobody."""
-    try:
-        yield
-    except BaseException:
+
+    async def remove() -> None:
         with anyio.CancelScope(shield=True):
             await anyio.Path(to).unlink(missing_ok=True)
-        raise
+
+    async with AsyncExitStack() as undone:
+        undone.push_async_callback(remove)
+        yield
+        undone.pop_all()
 
 
 def wait_asked_s(headers: Mapping[str, str], otherwise: float) -> float:

@@ -49,7 +49,7 @@ def settings_class(channel_type: str, platforms: Mapping[str, EntryPoint] | None
     entry = (installed() if platforms is None else platforms)[channel_type]
     try:
         model = entry.load()
-    except Exception as error:
+    except Exception as error:  # whatever another package raises while it is imported
         raise _broken(entry, f"{type(error).__name__}: {error}") from error
     if not (isinstance(model, type) and issubclass(model, ChannelSettings)):
         raise _broken(entry, f"{entry.value} is no subclass of ChannelSettings")

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import ExitStack
 from functools import partial
 
 import anyio
@@ -194,11 +195,10 @@ class Cluster:
             while self._changed:
                 change = table, place = self._changed.pop()
                 try:
-                    await (self.hear_accounts_anew() if table == ACCOUNTS else self._read_again[table](place))
+                    with ExitStack() as unread:  # else a right that was taken away would go on to hold here
+                        unread.callback(self._changed_elsewhere, change)
+                        await (self.hear_accounts_anew() if table == ACCOUNTS else self._read_again[table](place))
+                        unread.pop_all()
                 except TROUBLE as error:
                     _log.warning("%s could not be read again, tried again: %s", table, type(error).__name__)
-                    self._changed_elsewhere(change)  # a right that was taken away would go on to hold here
                     await anyio.sleep(AGAIN_S)
-                except Exception:
-                    self._changed_elsewhere(change)  # for the next run of this loop
-                    raise

@@ -167,14 +167,17 @@ class Hosting:
     # -- a job
 
     async def host(self, conversation: ConversationId) -> None:
-        """Do all there is to do; returns when nothing is left. Raises nothing but cancellation."""
+        """Do all there is to do; returns when nothing is left.
+
+        A defect goes to the engine, which logs it; its recovery finds what is left.
+        """
         assert self._others is not None
         hosted = self._hosted[conversation] = _Hosted()
         try:
             if await self._open(conversation):
                 await self._serve(conversation, hosted)
-        except Exception:  # noqa: BLE001 - the seam of the engine: the recovery finds what is left
-            _log.exception("hosting failed", extra={"conversation": conversation})
+        except TROUBLE as error:
+            _log.warning("%s is left to the recovery: %s", conversation, type(error).__name__)
         finally:
             del self._hosted[conversation]
             if self._is_ending or not self._others.is_awake(conversation):

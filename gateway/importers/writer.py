@@ -6,7 +6,7 @@ What is there already is left alone, so that a second import of the same home ch
 import os
 from collections import Counter
 from collections.abc import Collection, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -69,12 +69,11 @@ async def write(database: Database, plan: Planned, phrase: Catalogue, now: datet
     found = await database.read(lambda conn: rows_of(conn, plan, phrase, now))
     undo: list[Names] = []
     with anyio.CancelScope(shield=True):
-        try:
+        async with AsyncExitStack() as undone:
+            undone.push_async_callback(anyio.to_thread.run_sync, _undo, plan, undo)
             await anyio.to_thread.run_sync(_write_files, plan, undo)
             await database.write(lambda conn: _write_rows(conn, plan, found, now))
-        except BaseException:
-            await anyio.to_thread.run_sync(_undo, plan, undo)
-            raise
+            undone.pop_all()
     return found
 
 

@@ -4,7 +4,8 @@ Those of platforms hear while the rest of the gateway is still being built.
 """
 
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -182,22 +183,16 @@ class Accounts:
         """The account tells something in another process."""
         told = getattr(self._adapters.get(channel_type), "told", None)
         if told is not None and words:
-            try:
+            with _seam(f"{channel_type} could not take in what it told"):  # words of another version, perhaps
                 told(words)
-            except Exception as error:  # noqa: BLE001 - the channel seam: words of another version, perhaps
-                _log.warning("%s could not take in what it told: %s", channel_type, type(error).__name__)
 
     async def told_anew(self) -> None:
         """Such words may have been lost."""
         for adapter in list(self._adapters.values()):
             told_anew = getattr(adapter, "told_anew", None)
             if told_anew is not None:
-                try:
+                with _seam(f"{adapter.channel_type} could not look anew", but=TROUBLE):  # that is tried again
                     await told_anew()
-                except TROUBLE:
-                    raise  # it is tried again
-                except Exception as error:  # noqa: BLE001 - the channel seam
-                    _log.warning("%s could not look anew: %s", adapter.channel_type, type(error).__name__)
 
     @property
     def settings(self) -> Sequence[ChannelSettings]:
@@ -426,15 +421,13 @@ class Accounts:
         name, retries = adapter.channel_type, Retries(RESTARTING)
         speak = getattr(adapter, "speak", None)
         while speak is not None:
-            try:
-                await speak(self._ingest)
+            with _seam(f"{name} stopped sending"):
+                try:
+                    await speak(self._ingest)
+                except ChannelFatal as error:
+                    self._break(name, str(error))
                 return
-            except ChannelFatal as error:
-                self._break(name, str(error))
-                return
-            except Exception:  # noqa: BLE001 - the channel seam
-                _log.exception("%s stopped sending", name)
-                await self._adapter_context.clock.sleep(retries.failed())
+            await self._adapter_context.clock.sleep(retries.failed())
 
     def _is_for_many(self, name: str) -> bool:
         """Whether each process that hears has the account: it is an entrance of ours, or the platform comes to us."""
@@ -473,14 +466,12 @@ class Accounts:
         return self._gateway is not None and self._gateway.only_demo()
 
     async def _suggest(self, said: MessageReceived) -> Sequence[str]:
-        try:
-            return await self._gateway.suggest(said) if self._gateway is not None else ()
-        except StorageTrouble as error:
-            _log.warning("nothing could be suggested: %s", error, extra={"conversation": str(said.key)})
-            return ()
-        except Exception:  # noqa: BLE001 - the channel seam: somebody types on without a list
-            _log.exception("nothing could be suggested", extra={"conversation": str(said.key)})
-            return ()
+        with _seam("nothing could be suggested", conversation=str(said.key)):  # somebody types on without a list
+            try:
+                return await self._gateway.suggest(said) if self._gateway is not None else ()
+            except StorageTrouble as error:
+                _log.warning("nothing could be suggested: %s", error, extra={"conversation": str(said.key)})
+        return ()
 
     def stop_taking_in(self) -> None:
         """From now on nothing new is accepted; sending goes on."""
@@ -518,30 +509,26 @@ class Accounts:
     async def _publish(self, adapter: Adapter, commands: Sequence[CommandSpec]) -> None:
         """Register the commands; a platform that cannot take them now is asked again, one that refuses is not."""
         for pause_s in PUBLISH_PAUSES_S:
-            try:
-                await adapter.publish(commands)
-            except (ChannelBusy, ChannelUnsure) as error:
-                _log.info("%s: the commands are not registered yet: %s", adapter.channel_type, error)
-                wait_s = max(pause_s, error.after_s) if isinstance(error, ChannelBusy) else pause_s
-                await self._adapter_context.clock.sleep(wait_s)
-            except ChannelError as error:
-                _log.warning("%s: the commands were not registered: %s", adapter.channel_type, error)
-                return
-            except Exception:  # noqa: BLE001 - the channel seam: typed commands work without it
-                _log.exception("%s: the commands were not registered", adapter.channel_type)
-                return
-            else:
-                return
+            with _seam(f"{adapter.channel_type}: the commands were not registered"):  # typed ones work without it
+                try:
+                    await adapter.publish(commands)
+                except (ChannelBusy, ChannelUnsure) as error:
+                    _log.info("%s: the commands are not registered yet: %s", adapter.channel_type, error)
+                    wait_s = max(pause_s, error.after_s) if isinstance(error, ChannelBusy) else pause_s
+                    await self._adapter_context.clock.sleep(wait_s)
+                    continue
+                except ChannelError as error:
+                    _log.warning("%s: the commands were not registered: %s", adapter.channel_type, error)
+            return
         _log.warning("%s: the commands were not registered, its platform could not be reached", adapter.channel_type)
 
     async def _close(self, adapter: Adapter) -> None:
         with anyio.move_on_after(CLOSE_WITHIN_S, shield=True) as scope:
-            try:
-                await adapter.aclose()
-            except ChannelError as error:
-                _log.warning("%s did not close well: %s", adapter.channel_type, error)
-            except Exception:  # noqa: BLE001 - the channel seam: the others must be closed too
-                _log.exception("%s did not close well", adapter.channel_type)
+            with _seam(f"{adapter.channel_type} did not close well"):  # the others must be closed too
+                try:
+                    await adapter.aclose()
+                except ChannelError as error:
+                    _log.warning("%s did not close well: %s", adapter.channel_type, error)
         if scope.cancelled_caught:
             _log.warning("%s took more than %g s to close", adapter.channel_type, CLOSE_WITHIN_S)
 
@@ -550,6 +537,17 @@ class Accounts:
         self._broken[channel_type] = Health(state=State.FAILED, detail=reason)
         if self._gateway is not None:
             self._gateway.failed(channel_type, reason)
+
+
+@contextmanager
+def _seam(failed: str, *, but: tuple[type[BaseException], ...] = (), **about: str) -> Iterator[None]:
+    """The channel seam: a defect of one account is logged as `failed`, and ends nothing else; `but` is the caller's."""
+    try:
+        yield
+    except but:
+        raise
+    except Exception as error:  # noqa: BLE001 - the channel seam
+        _log.exception("%s: %s", failed, type(error).__name__, extra=about)
 
 
 # Background loops of the gateway: a broken one is reported, waits, and runs again. None ends the process.
