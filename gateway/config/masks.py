@@ -22,9 +22,8 @@ _QUOTED = re.compile(r'"(?:[^"\\\n]|\\.)*"|' r"'[^'\n]*'")
 _KEY = re.compile(r"""\s*([\w.-]+|"[^"\\]*"|'[^']*')\s*=""")
 _NAMED_TEXT = re.compile(rf"(?:[\w.-]+\s*=\s*)?(?:{_QUOTED.pattern})")
 _PUNCTUATION = re.compile(r"[\s#,\[\]{}]+")
-_HIDDEN_LINE = re.compile(
-    r"""([ \t#]*)(.*?)((?:"{3}|'{3}).*)?"""
-)  # signs of a comment, words, from the end of a text on
+# Signs of a comment, words, and all from the end of a text of several lines on.
+_HIDDEN_LINE = re.compile(r"""([ \t#]*)(.*?)((?:"{3}|'{3}).*)?""")
 _LONG = ('"""', "'''")
 _PARTIAL_HEADER = re.compile(r"\s*\[{1,2}([^\[\]]+)\]{0,2}\s*")
 _WORDS = r"(?:token|secret|passw|passphrase|credential|authori[sz]ation|bearer|key)"
