@@ -225,7 +225,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "agent/turn/tool_calls.py _attach": (f".mkdir {IN_TREE}", f"{WORKSPACE}; what lies in it is {TREE}"),
     "gateway/app.py App.bind": (".mkdir", OPERATOR),
     "gateway/channels/kit/http.py save": (f"anyio.open_file {WHOLE_OR_NOTHING}", RECEIVED),
-    "gateway/channels/adapter.py whole_or_nothing": (".unlink anyio.Path", RECEIVED),
+    "gateway/channels/adapter.py whole_or_nothing.remove": (".unlink anyio.Path", RECEIVED),
     "gateway/cli/offline.py on_database": (".mkdir", OPERATOR),
     "gateway/cli/records.py export": (".write_text", OPERATOR),
     "gateway/cli/backups.py _schedule": (f".read_text {PUT_WHOLE}", OPERATOR),
