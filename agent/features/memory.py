@@ -34,7 +34,7 @@ from agent.run.messages import shown_name
 from agent.run.run import Executed, Run, StagedChanges
 from agent.run.settings import Settings
 from agent.sessions.store import text_of, words_of
-from agent.storage.database import Database, is_trouble
+from agent.storage.database import Database, attempted, is_trouble
 from agent.storage.errors import StorageError
 from agent.storage.timestamps import to_timestamp
 
@@ -144,13 +144,12 @@ class MemoryState(Feature):
             if id is not None
             for thing in _of(message, id, run)
         ]
+        if not things:
+            return
         lexicon = self.memory.lexicon
         try:
-            if conn.dialect.name == "sqlite":  # a statement that fails leaves the transaction as it was
+            with attempted(conn):
                 rows.keep(conn, run.memory.scope, things, lexicon, at=at)
-            elif things:
-                with conn.begin_nested():
-                    rows.keep(conn, run.memory.scope, things, lexicon, at=at)
         except DBAPIError as error:
             if is_trouble(error):
                 raise

@@ -18,7 +18,7 @@ from agent.memory.records import Scope
 from agent.run.features import Feature, OnOpened
 from agent.run.messages import also_told
 from agent.run.run import Run
-from agent.storage.database import is_trouble
+from agent.storage.database import attempted, is_trouble
 from agent.storage.timestamps import to_timestamp
 from agent.style.detector import StyleDetector, line_of
 from agent.style.user_model import Observation, UserModel, adapts
@@ -45,11 +45,8 @@ class StyleFeature(Feature):
         if model is None or person is None or work.kind != "message":
             return None
         try:
-            if conn.dialect.name == "sqlite":  # a statement that fails leaves the transaction as it was
+            with attempted(conn):
                 line = line_of(self._seen(conn, model, person, work, new=new))
-            else:
-                with conn.begin_nested():
-                    line = line_of(self._seen(conn, model, person, work, new=new))
         except (DBAPIError, ValueError) as error:
             if is_trouble(error):
                 raise

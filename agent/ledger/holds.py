@@ -31,7 +31,7 @@ from agent.ledger.rows import Approval
 from agent.ledger.spending import Account, Accounts, Entry, Hold, Names, Span, period_of
 from agent.storage.database import wait_for_names
 from agent.storage.process_tables import budget_warning, usage_hold
-from agent.storage.statements import or_ignore
+from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import usage
 from agent.storage.timestamps import from_timestamp
 
@@ -47,7 +47,7 @@ ENTRY: TypeAdapter[Entry] = TypeAdapter(Entry)
 
 _NOW = sql_cast(literal_column("extract(epoch from clock_timestamp()) * 1000000"), BigInteger)
 _ALIVE_UNTIL = _NOW + ALIVE_S * 1_000_000
-_ADD = or_ignore(insert(usage_hold).values(alive_until=_ALIVE_UNTIL))
+_ADD = CompiledStatement(or_ignore(insert(usage_hold).values(alive_until=_ALIVE_UNTIL)))
 _RENEW = update(usage_hold).where(usage_hold.c.process == bindparam("own")).values(alive_until=_ALIVE_UNTIL)
 _DEAD = (
     select(usage_hold.c.call_id)
@@ -107,7 +107,7 @@ def add(conn: Connection, process: str, entry: Entry, *, usd: float, tokens: int
         "tokens": tokens,
         "entry": ENTRY.dump_json(entry).decode(),
     }
-    conn.execute(_ADD, values)
+    _ADD.run(conn, values)
 
 
 def renew(conn: Connection, process: str) -> None:

@@ -10,11 +10,10 @@ from dataclasses import dataclass
 from io import StringIO
 from typing import Any, Literal, cast
 
-from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, delete, func, insert, select, update
+from sqlalchemy import ColumnElement, Connection, Select, bindparam, case, func, insert, select, text, update
 
 from agent.core.ids import ConversationId, CostAttribution, PersonId, SessionId
 from agent.ledger.spending import Account, Entry, Scope, UsageTotals
-from agent.storage.process_tables import usage_hold
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import budget_grant, usage
 from agent.storage.timestamps import from_timestamp
@@ -24,7 +23,7 @@ Grouping = Literal["provider", "model", "purpose", "person", "channel", "job", "
 PAGE = 1000
 
 _ADD = CompiledStatement(or_ignore(insert(usage)))
-_SETTLE = delete(usage_hold).where(usage_hold.c.call_id.in_(bindparam("calls", expanding=True)))
+_SETTLE = CompiledStatement(text("DELETE FROM usage_hold WHERE call_id = ANY(CAST(:calls AS text[]))"))
 SUMS: tuple[ColumnElement[Any], ...] = (
     func.count(),
     func.coalesce(func.sum(usage.c.prompt), 0),
@@ -118,7 +117,7 @@ def add(conn: Connection, entries: Iterable[Entry]) -> None:
 
 def settle(conn: Connection, calls: Sequence[str]) -> None:
     """Take the holds of these calls away: they are entered, or they took nothing."""
-    conn.execute(_SETTLE, {"calls": calls})
+    _SETTLE.run(conn, {"calls": list(calls)})
 
 
 def totals(

@@ -56,37 +56,36 @@ _OPEN_TO_ALL = (
     " AND message.agent_visible)))"
 )
 _COLUMNS = ", ".join(f"memory.{column.name}" for column in memory.columns)
-_THINGS = "SELECT SUM(last - first + 1) FROM memory_session WHERE audience IN {}"
-_SQLITE_THINGS = CompiledStatement(text(_THINGS.format("(SELECT value FROM json_each(:audiences))")))
-_POSTGRES_THINGS = text(_THINGS.format(":audiences")).bindparams(bindparam("audiences", expanding=True))
+_SQLITE_AUDIENCES = "IN (SELECT value FROM json_each(:audiences))"
+_SQLITE_SLOTS = "IN (SELECT value FROM json_each(:slots))"
+_POSTGRES_AUDIENCES = "= ANY(CAST(:audiences AS text[]))"
+_POSTGRES_SLOTS = "= ANY(CAST(:slots AS bigint[]))"
+_THINGS = "SELECT SUM(last - first + 1) FROM memory_session WHERE audience {}"
+_SQLITE_THINGS = CompiledStatement(text(_THINGS.format(_SQLITE_AUDIENCES)))
+_POSTGRES_THINGS = CompiledStatement(text(_THINGS.format(_POSTGRES_AUDIENCES)))
 _HOLDERS = CompiledStatement(
     text(
         "SELECT rowid FROM memory_fts WHERE memory_fts MATCH :query AND rowid >= :low AND rowid < :high"
         " ORDER BY rowid DESC LIMIT :most"
     )
 )
-_POSTGRES_HOLDERS = text(
-    "SELECT asked.term, held.slot FROM unnest(CAST(:terms AS integer[]), CAST(:words AS text[])) AS asked (term, word)"  # noqa: S608
-    f" CROSS JOIN LATERAL (SELECT slot FROM memory WHERE slot IS NOT NULL AND {POSTGRES_WORDS} @> ARRAY[asked.word]"
-    " AND slot >= :low AND slot < :high ORDER BY slot DESC LIMIT :most) AS held"
+_POSTGRES_HOLDERS = CompiledStatement(
+    text(
+        "SELECT asked.term, held.slot"  # noqa: S608 - our own names
+        " FROM unnest(CAST(:terms AS integer[]), CAST(:words AS text[])) AS asked (term, word)"
+        f" CROSS JOIN LATERAL (SELECT slot FROM memory WHERE slot IS NOT NULL AND {POSTGRES_WORDS} @> ARRAY[asked.word]"
+        " AND slot >= :low AND slot < :high ORDER BY slot DESC LIMIT :most) AS held"
+    )
 )
 _IN_SLOTS = (
     f"SELECT {_COLUMNS} FROM memory LEFT JOIN message ON message.id = memory.message_id"  # noqa: S608 - our own names
-    f" WHERE memory.slot IN {{}} AND memory.audience IN {{}}{_OPEN_TO_ALL}"
+    f" WHERE memory.slot {{}} AND memory.audience {{}}{_OPEN_TO_ALL}"
 )
-_SQLITE_IN_SLOTS = CompiledStatement(
-    text(_IN_SLOTS.format("(SELECT value FROM json_each(:slots))", "(SELECT value FROM json_each(:audiences))"))
-)
-_POSTGRES_IN_SLOTS = text(_IN_SLOTS.format(":slots", ":audiences")).bindparams(
-    bindparam("slots", expanding=True), bindparam("audiences", expanding=True)
-)
-_SPEAKERS = "SELECT DISTINCT speaker FROM memory WHERE slot IN {} AND audience IN {}"
-_SQLITE_SPEAKERS = CompiledStatement(
-    text(_SPEAKERS.format("(SELECT value FROM json_each(:slots))", "(SELECT value FROM json_each(:audiences))"))
-)
-_POSTGRES_SPEAKERS = text(_SPEAKERS.format(":slots", ":audiences")).bindparams(
-    bindparam("slots", expanding=True), bindparam("audiences", expanding=True)
-)
+_SQLITE_IN_SLOTS = CompiledStatement(text(_IN_SLOTS.format(_SQLITE_SLOTS, _SQLITE_AUDIENCES)))
+_POSTGRES_IN_SLOTS = CompiledStatement(text(_IN_SLOTS.format(_POSTGRES_SLOTS, _POSTGRES_AUDIENCES)))
+_SPEAKERS = "SELECT DISTINCT speaker FROM memory WHERE slot {} AND audience {}"
+_SQLITE_SPEAKERS = CompiledStatement(text(_SPEAKERS.format(_SQLITE_SLOTS, _SQLITE_AUDIENCES)))
+_POSTGRES_SPEAKERS = CompiledStatement(text(_SPEAKERS.format(_POSTGRES_SLOTS, _POSTGRES_AUDIENCES)))
 
 
 def take_back(conn: Connection, session: SessionId, first: int) -> None:
@@ -206,7 +205,7 @@ def _holders(conn: Connection, scope: Scope, terms: Sequence[Term], low: int, hi
         asked = [(index, key + form) for index, term in enumerate(terms) for key in keys for form in term.forms]
         lists = {"terms": [index for index, _ in asked], "words": [word for _, word in asked]}
         slots: list[set[int]] = [set() for _ in terms]
-        for index, slot in conn.execute(_POSTGRES_HOLDERS, {**lists, **within}):
+        for index, slot in _POSTGRES_HOLDERS.rows(conn, {**lists, **within}):
             slots[index].add(slot)
         found = [sorted(some, reverse=True)[:MOST_HOLDERS] for some in slots]
     return [
@@ -223,7 +222,7 @@ def _in_slots(conn: Connection, scope: Scope, slots: Sequence[int]) -> Iterable[
         lists = {"slots": json.dumps(slots), "audiences": json.dumps(scope.visible)}
         return _SQLITE_IN_SLOTS.rows(conn, {**lists, "session": session})
     asked = {"slots": list(slots), "audiences": list(scope.visible), "session": session}
-    return conn.execute(_POSTGRES_IN_SLOTS, asked)
+    return _POSTGRES_IN_SLOTS.rows(conn, asked)
 
 
 def _newest_speakers(conn: Connection, scope: Scope, postings: Sequence[Posting]) -> set[str]:
@@ -232,7 +231,7 @@ def _newest_speakers(conn: Connection, scope: Scope, postings: Sequence[Posting]
     if conn.dialect.name == "sqlite":
         lists = {"slots": json.dumps(slots), "audiences": json.dumps(scope.visible)}
         return set(_SQLITE_SPEAKERS.column(conn, lists))
-    return set(conn.execute(_POSTGRES_SPEAKERS, {"slots": slots, "audiences": list(scope.visible)}).scalars())
+    return set(_POSTGRES_SPEAKERS.column(conn, {"slots": slots, "audiences": list(scope.visible)}))
 
 
 def _has_any(conn: Connection, scope: Scope, kind: Kind) -> bool:
@@ -244,7 +243,7 @@ def _things(conn: Connection, scope: Scope) -> int:
     """About how many things the scope may see."""
     if conn.dialect.name == "sqlite":
         return int(_SQLITE_THINGS.scalar(conn, {"audiences": json.dumps(scope.visible)}) or 0)
-    return int(conn.execute(_POSTGRES_THINGS, {"audiences": list(scope.visible)}).scalar() or 0)
+    return int(_POSTGRES_THINGS.scalar(conn, {"audiences": list(scope.visible)}) or 0)
 
 
 def _between(kinds: Sequence[Kind]) -> tuple[int, int]:

@@ -36,7 +36,7 @@ _LOST = and_(
 _NO_LEASE = {"worker": None, "run_id": None, "acquired_at": None, "expires_at": None}
 
 _ENSURE = CompiledStatement(or_ignore(insert(conversation)))
-_LOCK = select(conversation.c.key).where(_KEY).with_for_update()
+_LOCK = CompiledStatement(select(conversation.c.key).where(_KEY).with_for_update())
 # A lease of the same worker is one that it failed to release: within a process the dispatcher keeps runs apart.
 _TAKING = update(conversation).values(
     epoch=conversation.c.epoch + 1,
@@ -46,8 +46,8 @@ _TAKING = update(conversation).values(
     expires_at=bindparam("until"),
 )
 _OURS = conversation.c.worker == bindparam("me")
-_CLAIM = _TAKING.where(_KEY, or_(_FREE, _OURS)).returning(conversation.c.epoch)
-_CLAIM_BESIDE_OTHERS = _TAKING.where(_KEY, or_(_FREE, _LOST, _OURS)).returning(conversation.c.epoch)
+_CLAIM = CompiledStatement(_TAKING.where(_KEY, or_(_FREE, _OURS)).returning(conversation.c.epoch))
+_CLAIM_BESIDE_OTHERS = CompiledStatement(_TAKING.where(_KEY, or_(_FREE, _LOST, _OURS)).returning(conversation.c.epoch))
 _LEASE = select(conversation).where(_KEY, conversation.c.run_id.is_not(None))
 _HELD_BY = select(conversation.c.key, conversation.c.run_id).where(
     conversation.c.worker == bindparam("me"), conversation.c.run_id.is_not(None)
@@ -72,7 +72,7 @@ def ensure(conn: Connection, key: ConversationId, at: int) -> None:
 def lock_row(conn: Connection, key: ConversationId) -> None:
     """Keep others from admitting here until this transaction ends, so that ids follow the order of arrival."""
     if conn.dialect.name != "sqlite":  # which has one writer
-        conn.execute(_LOCK, {"conversation": key})
+        _LOCK.run(conn, {"conversation": key})
 
 
 def claim(conn: Connection, key: ConversationId, *, worker: str, run: str, now: int, until: int) -> int | None:
@@ -82,8 +82,8 @@ def claim(conn: Connection, key: ConversationId, *, worker: str, run: str, now: 
     """
     ensure(conn, key, now)
     taking = _CLAIM if conn.dialect.name == "sqlite" else _CLAIM_BESIDE_OTHERS
-    found = conn.execute(taking, {"conversation": key, "me": worker, "run": run, "now": now, "until": until})
-    return found.scalar_one_or_none()
+    epoch: int | None = taking.scalar(conn, {"conversation": key, "me": worker, "run": run, "now": now, "until": until})
+    return epoch
 
 
 def lease(conn: Connection, key: ConversationId) -> Lease | None:

@@ -1,14 +1,16 @@
 """The unit of work: stores are synchronous functions over a `Connection`, a `Database` runs them."""
 
+import asyncio
 import logging
 import sqlite3
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from hashlib import blake2b
-from typing import Literal, Protocol, TypeVar
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
+import anyio
 from sqlalchemy import Connection, bindparam, select, text
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, SQLAlchemyError
-from sqlalchemy.exc import TimeoutError as PoolTimeout
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception, stop_after_attempt, wait_exponential
 
 from agent.core.clock import Clock
@@ -45,11 +47,93 @@ class OwnedDatabase(Database, Protocol):
         """Stay the owner, until cancelled. Raises DatabaseHeld when another process has become it."""
 
 
+# Jobs: synchronous work that a thread does for an asynchronous caller.
+
+
+class Job(Generic[T]):
+    """One caller's work and, later, its result or error."""
+
+    __slots__ = ("_finished", "_loop", "error", "result", "work")
+
+    def __init__(self, work: Callable[[Connection], T]) -> None:
+        self.work = work
+        self.result: T | None = None
+        self.error: BaseException | None = None
+        self._loop = asyncio.get_running_loop()
+        self._finished = asyncio.Event()
+
+    def run(self, conn: Connection) -> None:
+        """Do it; an exception is kept in `error`."""
+        try:
+            self.result = self.work(conn)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, who raises it
+            self.error = error
+
+    def run_within(self, transaction: AbstractContextManager[Connection]) -> None:
+        """Do it in there, with the connection that it gives; an exception of either is kept in `error`."""
+        try:
+            with transaction as conn:
+                self.result = self.work(conn)
+        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, who raises it
+            self.error = error
+
+    async def outcome(self, *, may_leave: bool) -> T:
+        """Wait for the end, whoever cancels meanwhile: a write is done or not done, never unknown.
+
+        `may_leave`: it is a read, and a cancelled caller need not wait for it.
+        """
+        if may_leave:
+            await self._finished.wait()
+        else:
+            await self._end()
+        if self.error is not None:
+            try:
+                raise self.error
+            finally:
+                self.error = None  # the error's traceback holds this frame: no cycle
+        return self.result  # type: ignore[return-value] # T may itself be None
+
+    async def _end(self) -> None:
+        try:
+            await self._finished.wait()  # nearly always to its end: a scope around it would cost as much again
+            return
+        except asyncio.CancelledError as error:
+            cancelled = error
+        with anyio.CancelScope(shield=True):
+            while not self._finished.is_set():
+                try:
+                    await self._finished.wait()
+                except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
+                    cancelled = error
+        raise cancelled
+
+    def finish(self) -> None:
+        """Wake the caller; call it in the caller's loop."""
+        self._finished.set()
+
+    @staticmethod
+    def hand_over(jobs: "Iterable[Job[object]]") -> None:
+        """Wake the callers; called in the thread, once for a whole batch."""
+        by_loop: dict[asyncio.AbstractEventLoop, list[Job[object]]] = {}
+        for job in jobs:
+            by_loop.setdefault(job._loop, []).append(job)
+        for loop, its_jobs in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_wake, its_jobs)
+            except RuntimeError:  # the loop is closed, nobody waits any more
+                continue
+
+
+def _wake(jobs: list[Job[object]]) -> None:
+    for job in jobs:
+        job.finish()
+
+
 # Retries after disk and server trouble; the watcher of the gateway is told (B-48).
 
 RETRIES = 3
 FIRST_WAIT_S = 0.1
-_CANDIDATES = (DBAPIError, PoolTimeout, TimeoutError, OSError)
+_CANDIDATES = (DBAPIError, TimeoutError, OSError)
 _SQLITE_TROUBLE = frozenset(
     {"FULL", "IOERR", "BUSY", "LOCKED", "CANTOPEN", "READONLY", "NOMEM", "PROTOCOL", "INTERRUPT"}
 )
@@ -137,7 +221,7 @@ def is_trouble(error: BaseException) -> bool:
             name = getattr(error.orig, "sqlite_errorname", "SQLITE_")  # errors of the Python module itself have none
             return name.split("_")[1] in _SQLITE_TROUBLE
         return error.connection_invalidated or isinstance(error, OperationalError | InterfaceError)
-    return isinstance(error, PoolTimeout | TimeoutError | OSError)
+    return isinstance(error, TimeoutError | OSError)
 
 
 def _reason(error: BaseException) -> str:
@@ -183,6 +267,28 @@ def check_epoch(conn: Connection, conversation: ConversationId, epoch: int) -> N
 def wait_for_writers(conn: Connection, conversations: Sequence[ConversationId]) -> None:
     """Return when nothing that passed `check_epoch` there is still uncommitted."""
     conn.execute(_HELD, {"conversations": list(conversations)}).all()
+
+
+# Attempts: work inside a transaction that may fail alone.
+
+
+@contextmanager
+def attempted(conn: Connection) -> Iterator[None]:
+    """If this raises, what was done inside is taken back and the rest of the transaction stays.
+
+    On SQLite what a statement did stays unless it is the one that failed: there no statement ends the others.
+    """
+    if conn.dialect.name == "sqlite":
+        yield
+        return
+    driver: Any = conn.connection.dbapi_connection  # by hand: `begin_nested` takes five times as long
+    driver.execute("SAVEPOINT attempt")
+    try:
+        yield
+    except BaseException:
+        driver.execute("ROLLBACK TO SAVEPOINT attempt")
+        raise
+    driver.execute("RELEASE SAVEPOINT attempt")
 
 
 # Locks by name, for what processes on one PostgreSQL must not do at once. SQLite has one writer and needs none.

@@ -102,7 +102,7 @@ _END = update(inbox).where(_ONE).values(status=bindparam("ending"), note=bindpar
 _DUE_ROWS = CompiledStatement(
     select(inbox).where(_CONV, NEW, _DUE).order_by(_RANK, inbox.c.id).limit(bindparam("most"))
 )
-_HAS_DUE = select(inbox.c.id).where(_CONV, NEW, _DUE).limit(1)
+_HAS_DUE = CompiledStatement(select(inbox.c.id).where(_CONV, NEW, _DUE).limit(1))
 _FINISH = CompiledStatement(
     update(inbox).where(_ONE, NEW).values(status=bindparam("ending"), done_epoch=bindparam("by"), note=bindparam("why"))
 )
@@ -231,7 +231,7 @@ def due(
 
 def has_due(conn: Connection, conversation: ConversationId, *, now: int) -> bool:
     """Whether there is anything to be done now."""
-    return conn.execute(_HAS_DUE, {"conversation": conversation, "now": now}).first() is not None
+    return _HAS_DUE.scalar(conn, {"conversation": conversation, "now": now}) is not None
 
 
 def begin(conn: Connection, row: InboxRow, incoming: Incoming, absorbed: Sequence[int] = ()) -> int:

@@ -53,7 +53,7 @@ _SENDING = CompiledStatement(
     .where(_ONE)
     .values(status="sending", attempts=outbox.c.attempts + 1, not_before=None, noted_by=bindparam("run"))
 )
-_SENDING_IN_ROW = (
+_SENDING_IN_ROW = CompiledStatement(
     update(outbox)
     .where(_ONE)
     .values(
@@ -64,7 +64,7 @@ _SENDING_IN_ROW = (
         called_piece=None,
     )
 )
-_CALLED = (
+_CALLED = CompiledStatement(
     update(outbox)
     .where(_ONE, outbox.c.attempts == bindparam("attempt"), outbox.c.status == literal_column("'sending'"))
     .values(called_piece=bindparam("piece"))
@@ -154,7 +154,7 @@ def mark_sending(conn: Connection, row_id: int, noted_by: str | None = None) -> 
     Unless the run `noted_by` notes its calls, and has not noted one for this row.
     """
     if noted_by == IN_ROW:
-        conn.execute(_SENDING_IN_ROW, {"row": row_id, "run": noted_by})
+        _SENDING_IN_ROW.run(conn, {"row": row_id, "run": noted_by})
     else:
         _SENDING.run(conn, {"row": row_id, "run": noted_by})
 
@@ -164,7 +164,7 @@ def mark_called(conn: Connection, row_id: int, attempt: int, piece: int) -> None
 
     Raises RowTaken: of two processes that both believe a row to be theirs, the one that took it last sends it.
     """
-    if conn.execute(_CALLED, {"row": row_id, "attempt": attempt, "piece": piece}).rowcount != 1:
+    if _CALLED.run(conn, {"row": row_id, "attempt": attempt, "piece": piece}) != 1:
         raise RowTaken(f"row {row_id} of the outbox was taken again after attempt {attempt}")
 
 

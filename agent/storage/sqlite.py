@@ -4,100 +4,32 @@ Callers that write at the same time share one commit and so one fsync. A lone wr
 for company. WAL with synchronous=FULL: what was acknowledged survives a power cut.
 """
 
-import asyncio
 import errno
 import fcntl
 import os
 import queue
 import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from operator import methodcaller
 from pathlib import Path
 from time import monotonic
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote
 
 import anyio
 from sqlalchemy import Connection, Engine, NullPool, create_engine, func, select, text, update
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from agent.storage.database import Dialect
+from agent.storage.database import Dialect, Job
 from agent.storage.errors import DatabaseDamaged, DatabaseHeld, DatabaseUnusable
 from agent.storage.tables import memory_erasure
 
-# Serial executor: a thread that does synchronous work for asynchronous callers, in the order in which it came.
-
 T = TypeVar("T")
 
-
-class Job(Generic[T]):
-    """One caller's work and, later, its result or error."""
-
-    __slots__ = ("_finished", "_loop", "error", "result", "work")
-
-    def __init__(self, work: Callable[[Connection], T]) -> None:
-        self.work = work
-        self.result: T | None = None
-        self.error: BaseException | None = None
-        self._loop = asyncio.get_running_loop()
-        self._finished = asyncio.Event()
-
-    def run(self, conn: Connection) -> None:
-        """Do it; an exception is kept in `error`."""
-        try:
-            self.result = self.work(conn)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, who raises it
-            self.error = error
-
-    async def outcome(self, *, may_leave: bool) -> T:
-        """Wait for the end, whoever cancels meanwhile: a write is done or not done, never unknown.
-
-        `may_leave`: it is a read, and a cancelled caller need not wait for it.
-        """
-        if may_leave:
-            await self._finished.wait()
-        else:
-            await self._end()
-        if self.error is not None:
-            try:
-                raise self.error
-            finally:
-                self.error = None  # the error's traceback holds this frame: no cycle
-        return self.result  # type: ignore[return-value] # T may itself be None
-
-    async def _end(self) -> None:
-        try:
-            await self._finished.wait()  # nearly always to its end: a scope around it would cost as much again
-            return
-        except asyncio.CancelledError as error:
-            cancelled = error
-        with anyio.CancelScope(shield=True):
-            while not self._finished.is_set():
-                try:
-                    await self._finished.wait()
-                except asyncio.CancelledError as error:  # a platform library's bare Task.cancel() passes the shield
-                    cancelled = error
-        raise cancelled
-
-    @staticmethod
-    def hand_over(jobs: "Iterable[Job[object]]") -> None:
-        """Wake the callers; called in the thread, once for a whole batch."""
-        by_loop: dict[asyncio.AbstractEventLoop, list[Job[object]]] = {}
-        for job in jobs:
-            by_loop.setdefault(job._loop, []).append(job)
-        for loop, its_jobs in by_loop.items():
-            try:
-                loop.call_soon_threadsafe(_wake, its_jobs)
-            except RuntimeError:  # the loop is closed, nobody waits any more
-                continue
-
-
-def _wake(jobs: list[Job[object]]) -> None:
-    for job in jobs:
-        job._finished.set()
+# Serial executor: a thread that does synchronous work for asynchronous callers, in the order in which it came.
 
 
 class SerialExecutor:

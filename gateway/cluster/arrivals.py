@@ -25,7 +25,7 @@ from agent.storage.database import Database
 from agent.storage.payloads import encode_incoming
 from agent.storage.postgres import PROCESS
 from agent.storage.process_tables import arrival, conversation_host
-from agent.storage.statements import or_update
+from agent.storage.statements import CompiledStatement, or_update
 from agent.storage.timestamps import to_timestamp
 from gateway.channels.inbound import (
     ButtonClicked,
@@ -47,16 +47,16 @@ _KINDS: Mapping[str, type] = {
 }
 LOCAL = frozenset({"console"})  # platforms whose screens are in one process: it must have the conversation itself
 _HERE = or_update(insert(conversation_host), key=["conv"], columns=["process"])
-_ADD = insert(arrival).returning(arrival.c.id)
-_WAITING = (
+_ADD = CompiledStatement(insert(arrival).returning(arrival.c.id))
+_WAITING = CompiledStatement(
     select(arrival.c.id, arrival.c.payload, arrival.c.ingress, arrival.c.tries)
     .where(arrival.c.conv == bindparam("conversation"))
     .order_by(arrival.c.id)
     .limit(bindparam("most"))
 )
-_DONE = delete(arrival).where(arrival.c.id == bindparam("row"))
+_DONE = CompiledStatement(delete(arrival).where(arrival.c.id == bindparam("row")))
 _TRIED = update(arrival).where(arrival.c.conv == bindparam("conversation")).values(tries=arrival.c.tries + 1)
-_TELL = text("select pg_notify(:channel, :told)")
+_TELL = CompiledStatement(text("select pg_notify(:channel, :told)"))
 MOST_TRIES = 5  # workers; a row that each of them died of would go round for ever
 LONGEST_REASON = 300  # characters; a notification holds 8000 bytes
 
@@ -100,7 +100,7 @@ class Mailbox:
         def add(conn: Connection) -> None:
             if inbound.key.platform in LOCAL:
                 conn.execute(_HERE, {"conv": str(inbound.key), "process": PROCESS})
-            id: int = conn.execute(_ADD, values).scalar_one()
+            id: int = _ADD.scalar(conn, values)
             ids.add(id)  # more than one where a commit is repeated, whose answer was lost
             self._awaited[id] = awaited  # before the commit: a worker may be faster than we are
             failpoint("arrival.commit")
@@ -134,7 +134,7 @@ class _Awaited:
 
 def waiting(conn: Connection, conversation: ConversationId, *, most: int = 20) -> Sequence[Arrived]:
     """Arrivals of the conversation that were not taken in, oldest first."""
-    rows = conn.execute(_WAITING, {"conversation": conversation, "most": most})
+    rows = _WAITING.rows(conn, {"conversation": conversation, "most": most})
     return [
         Arrived(
             id=row.id,
@@ -158,9 +158,9 @@ def _read(id: int, payload: str) -> Inbound | None:
 
 def taken_in(conn: Connection, row: Arrived, receipt: Receipt) -> None:
     """It is stored where it belongs; tell whoever heard it."""
-    conn.execute(_DONE, {"row": row.id})
+    _DONE.run(conn, {"row": row.id})
     told = f"receipt {row.id} {receipt.outcome.value} {receipt.reason[:LONGEST_REASON]}"
-    conn.execute(_TELL, {"channel": f"tieline_{row.ingress}", "told": told})
+    _TELL.run(conn, {"channel": f"tieline_{row.ingress}", "told": told})
 
 
 def tried(conn: Connection, conversation: ConversationId) -> None:

@@ -15,6 +15,7 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text
 from agent.storage.database import TROUBLE, Database
 from agent.storage.postgres import PROCESS
 from agent.storage.process_tables import process_word
+from agent.storage.statements import CompiledStatement
 from gateway.cluster.schema import EVERYBODY
 
 TOGETHER_S = 0.025
@@ -25,7 +26,7 @@ AGAIN_S = 1.0  # between two tries to tell that some are lost
 
 KEPT = "#"  # begins the name of words that lie in a row
 
-_TELL = text("select pg_notify(:channel, :told)")
+_TELL = CompiledStatement(text("select pg_notify(:channel, :told)"))
 _KEEP = insert(process_word).values(created_at=text("tieline_now()")).returning(process_word.c.id)
 _KEPT = select(process_word.c.text).where(process_word.c.id == bindparam("word"))
 _OLD = delete(process_word).where(process_word.c.created_at < text(f"tieline_now() - {KEPT_S * 1_000_000}"))
@@ -80,8 +81,8 @@ class Words:
 def _tell(conn: Connection, words: Sequence[tuple[str, str]], lost: bool) -> None:
     """`lost`: some before these were, and what they told of must be read again."""
     if lost:
-        conn.execute(_TELL, {"channel": EVERYBODY, "told": f"lost {PROCESS}"})
+        _TELL.run(conn, {"channel": EVERYBODY, "told": f"lost {PROCESS}"})
     for channel_type, told in words:
         if len(told.encode()) > LONGEST or told.startswith(KEPT):
             told = f"{KEPT}{conn.execute(_KEEP, {'text': told}).scalar_one()}"
-        conn.execute(_TELL, {"channel": EVERYBODY, "told": f"account {PROCESS} {channel_type} {told}"})
+        _TELL.run(conn, {"channel": EVERYBODY, "told": f"account {PROCESS} {channel_type} {told}"})

@@ -67,8 +67,8 @@ def write(conn: Connection, batch: Batch, may_write: Callable[[TurnTrace], bool]
     if (_NUMBER.scalar(conn, own) or 0) >= batch.number:
         return  # a commit whose answer was lost: figures must not be added twice
     _WRITTEN.run(conn, own | {"value": batch.number})
-    for (name, hour, label), value in batch.figures.items():
-        _COUNT.run(conn, {"name": name, "hour": hour, "label": label, "value": value})
+    counts = batch.figures.items()
+    _COUNT.run_each(conn, [{"name": name, "hour": hour, "label": of, "value": by} for (name, hour, of), by in counts])
 
 
 def values_of(trace: TurnTrace) -> dict[str, Any]:

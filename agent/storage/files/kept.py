@@ -23,7 +23,7 @@ from agent.core.files.safe import put_whole
 from agent.storage.database import Database, wait_for_names
 from agent.storage.errors import StorageError
 from agent.storage.process_tables import kept_file
-from agent.storage.statements import or_update
+from agent.storage.statements import CompiledStatement, or_update
 from agent.storage.timestamps import to_timestamp
 
 BASES = "kept"  # below the data directory: what a folder and the database had in common last
@@ -36,7 +36,7 @@ log = logging.getLogger("tieline.storage")
 
 _HERE = kept_file.c.folder == bindparam("where")
 _NAMED = kept_file.c.name.in_(bindparam("names", expanding=True))
-_STORED = select(kept_file.c.name, kept_file.c.digest, kept_file.c.changed_at).where(_HERE)
+_STORED = CompiledStatement(select(kept_file.c.name, kept_file.c.digest, kept_file.c.changed_at).where(_HERE))
 _CONTENTS = select(kept_file.c.name, kept_file.c.content, kept_file.c.digest).where(_HERE, _NAMED)
 _PUT = or_update(insert(kept_file), key=("folder", "name"), columns=("content", "digest", "changed_at"))
 _DROP = delete(kept_file).where(_HERE, _NAMED)
@@ -230,7 +230,7 @@ class KeptFiles:
 
 def _stored(conn: Connection, folder: str) -> dict[str, FileCopy]:
     """Files of the database; a name that leads out of its folder is none of ours."""
-    found = conn.execute(_STORED, {"where": folder}).all()
+    found = _STORED.rows(conn, {"where": folder})
     return {row.name: FileCopy(row.digest, row.changed_at) for row in found if _stays_inside(row.name)}
 
 

@@ -5,7 +5,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from agent.core.ids import ConversationId
-from agent.storage.database import Database
+from agent.storage.database import Database, attempted
 from agent.storage.statements import CompiledStatement, or_ignore
 from agent.storage.tables import conversation
 
@@ -69,3 +69,32 @@ async def test_it_is_part_of_the_transaction_and_fails_as_sqlalchemy_does(databa
         await database.write(twice)
     assert "telegram:1" not in str(caught.value.statement)
     assert await database.read(lambda conn: epoch.scalar(conn, {"which": KEY})) is None
+
+
+async def test_one_statement_is_done_with_each_of_many_rows_or_with_none(database: Database) -> None:
+    add, _, _, epoch = statements()
+    rows = [{"key": f"telegram:{number}", "created_at": 1} for number in range(3)]
+    await database.write(lambda conn: add.run_each(conn, rows))
+    await database.write(lambda conn: add.run_each(conn, []))
+    with pytest.raises(IntegrityError):
+        await database.write(lambda conn: add.run_each(conn, [{"key": "telegram:9", "created_at": 1}, *rows]))
+
+    def epochs(conn: Connection) -> list[object]:
+        return [epoch.scalar(conn, {"which": key}) for key in ("telegram:0", "telegram:2", "telegram:9")]
+
+    assert await database.read(epochs) == [0, 0, None]
+
+
+async def test_what_is_attempted_may_fail_alone(database: Database) -> None:
+    add, add_once, _, epoch = statements()
+
+    def work(conn: Connection) -> None:
+        add.run(conn, {"key": "telegram:1", "created_at": 1})
+        with pytest.raises(IntegrityError), attempted(conn):
+            add.run(conn, {"key": "telegram:1", "created_at": 1})
+        with attempted(conn):
+            add_once.run(conn, {"key": "telegram:2", "created_at": 1})
+
+    await database.write(work)
+    found = await database.read(lambda conn: [epoch.scalar(conn, {"which": f"telegram:{n}"}) for n in (1, 2)])
+    assert found == [0, 0]
