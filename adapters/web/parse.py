@@ -7,11 +7,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from adapters.web.attachment_store import kind_of
 from adapters.web.messages import ShownFile, again
 from gateway.channels.adapter import SignedIn
 from gateway.channels.inbound import Attachment, ButtonClicked, Mention, MessageReceived, Sender
 from gateway.channels.keys import ConversationKey
+from gateway.channels.media import kind_of
 
 Id = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]{8,64}$")]  # made by the page: a repeat of a post has the same
 

@@ -17,7 +17,6 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from adapters.web.attachment_store import safe_name
 from adapters.web.channel import Shelves
 from adapters.web.chat_session import ChatSession
 from adapters.web.chat_sessions import ChatSessions, StillAnswering, TooMany, channel_id
@@ -29,6 +28,7 @@ from gateway.channels.adapter import Admit, Fullness, SignedIn
 from gateway.channels.errors import ChannelGone, GatewayUnavailable
 from gateway.channels.inbound import Inbound, Outcome, Receipt
 from gateway.channels.keys import ConversationKey
+from gateway.channels.media import safe_name
 
 # Actions on the page: admitted first, shown at once, kept when the gateway has taken them.
 

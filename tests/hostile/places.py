@@ -29,7 +29,6 @@ import adapters.slack.streams
 import adapters.telegram.parse
 import adapters.telegram.render
 import adapters.telegram.rich
-import adapters.web.attachment_store
 import adapters.web.chat_sessions
 import adapters.web.code_colours
 import adapters.web.parse
@@ -79,6 +78,7 @@ import agent.tools.web.pages
 import agent.tools.web.tools
 import gateway.channels.kit.dialect
 import gateway.channels.kit.tables
+import gateway.channels.media
 import gateway.channels.plain_text
 import gateway.delivery.egress
 import gateway.delivery.rendering.compose
@@ -413,7 +413,7 @@ PLACES: Mapping[str, tuple[Case, ...]] = {
     ),
     "adapters.web.code_colours": (Case(lambda text: adapters.web.code_colours.coloured(text, "python"), 20_000),),
     "adapters.web.render": (_of(adapters.web.render.blocks_as_html, WEB_ANSWER),),
-    "adapters.web.attachment_store": (Case(adapters.web.attachment_store.safe_name, 8_000),),
+    "gateway.channels.media": (Case(gateway.channels.media.safe_name, 8_000),),
     "agent.compaction.excerpts": (
         Case(_excerpt, WEB_MESSAGE),
         Case(agent.compaction.excerpts.states_rule, WEB_MESSAGE),
