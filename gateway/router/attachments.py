@@ -154,6 +154,9 @@ def _is_unambiguous(key: str) -> bool:
 
 
 def _path(folder: str, index: int, attachment: Attachment) -> Path:
+    # Programs choose ids of their messages, so two of these may differ in what no name of a folder shows.
+    if not _is_unambiguous(folder):
+        folder = f"message-{hashlib.sha256(folder.encode()).hexdigest()[:32]}"
     return Path("files", safe_name(folder), f"{index}-{safe_name(attachment.name)}")
 
 
