@@ -219,7 +219,7 @@ class App:
             }
         )
         for mount in services.doors.mounts:
-            self.web.mount_door(mount)
+            self.web.mount_door(mount, large=mount.path in services.doors.large)
         self.web.give_rights(services.dashboard_rights)
         self.web.measure(self._metrics, services.overview.gauges)
         self.web.expect({one.channel_type: one.entrance for one in self.live.settings.channels})

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gateway.api.openai.parts import SOUND_PART, SOUNDS, TEXT_PARTS
 from gateway.api.openai.requests import MOST_MESSAGES, MOST_NAME
 from gateway.api.places import LONGEST
 
@@ -20,20 +21,46 @@ _CONVERSATION = {
     "schema": {"type": "string", "maxLength": MOST_NAME},
     "description": "The conversation that the gateway keeps. Without one the sent history is all there is.",
 }
-_PART = {
-    "type": "object",
-    "properties": {"type": {"enum": ["text", "input_text", "output_text"]}, "text": {"type": "string"}},
-    "required": ["type", "text"],
+_DATA_URL = {
+    "type": "string",
+    "pattern": "^data:[^;,]+(;[^,]*)?;base64,",
+    "description": "The bytes as a data URL. Nothing is fetched from elsewhere.",
 }
-_MESSAGE = {
-    "type": "object",
-    "properties": {
-        "role": {"enum": ["system", "developer", "user", "assistant"]},
-        "content": {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}]},
-    },
-    "required": ["role", "content"],
-}
-_MESSAGES = {"type": "array", "items": _MESSAGE, "minItems": 1, "maxItems": MOST_MESSAGES}
+_DETAIL = {"enum": ["auto", None]}
+_FILE_NAME = {"type": ["string", "null"]}
+
+
+def _object(required: Sequence[str], **properties: Any) -> Mapping[str, Any]:
+    return {"type": "object", "properties": properties, "required": list(required)}
+
+
+def _part(kinds: Sequence[str], required: Sequence[str], **properties: Any) -> Mapping[str, Any]:
+    return _object(["type", *required], type={"enum": list(kinds)}, **properties)
+
+
+def _messages(*files: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schema of messages; the parts of a user's may be files in these forms."""
+    part = {"anyOf": [_part(TEXT_PARTS, ["text"], text={"type": "string"}), *files]}
+    content = {"anyOf": [{"type": "string"}, {"type": "array", "items": part}]}
+    role = {"enum": ["system", "developer", "user", "assistant"]}
+    return {
+        "type": "array",
+        "items": _object(["role", "content"], role=role, content=content),
+        "minItems": 1,
+        "maxItems": MOST_MESSAGES,
+    }
+
+
+_SOUND = _object(["data", "format"], data={"type": "string", "format": "byte"}, format={"enum": list(SOUNDS)})
+_MESSAGES = _messages(
+    _part(["image_url"], ["image_url"], image_url=_object(["url"], url=_DATA_URL, detail=_DETAIL)),
+    _part(["file"], ["file"], file=_object(["file_data"], filename=_FILE_NAME, file_data=_DATA_URL)),
+    _part([SOUND_PART], [SOUND_PART], input_audio=_SOUND),
+)
+_INPUT = _messages(
+    _part(["input_image"], ["image_url"], image_url=_DATA_URL, detail=_DETAIL),
+    _part(["input_file"], ["file_data"], filename=_FILE_NAME, file_data=_DATA_URL),
+)
 _MODEL = {"type": "string", "maxLength": MOST_NAME, "description": "One of GET /v1/models."}
 _USER = {"type": ["string", "null"], "maxLength": MOST_NAME, "description": "Names the conversation, too."}
 _CHAT = {
@@ -52,7 +79,7 @@ _RESPONSE = {
     "type": "object",
     "properties": {
         "model": _MODEL,
-        "input": {"anyOf": [{"type": "string"}, _MESSAGES]},
+        "input": {"anyOf": [{"type": "string"}, _INPUT]},
         "instructions": {"type": ["string", "null"]},
         "previous_response_id": {"type": ["string", "null"], "maxLength": MOST_NAME},
         "conversation": {"type": ["string", "object", "null"]},
@@ -151,6 +178,7 @@ def _operation(about: str, scope: str, parameters: Sequence[Mapping[str, Any]]) 
             "401": "There is no key, or it does not hold.",
             "403": f"The key lacks the scope {scope}, or does not reach the place.",
             "404": "There is no such thing.",
+            "413": "The request, or a file in it, is too large.",
             "429": "Too many requests, or a budget is used up.",
             "503": "Not now; `retry-after` says when.",
         }.items()

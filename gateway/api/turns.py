@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, Literal
+from weakref import WeakValueDictionary
 
 import anyio
 from sqlalchemy import Connection, bindparam, func, select
@@ -28,18 +29,23 @@ from agent.core.events import (
 from agent.core.ids import RunId
 from agent.core.outbox import OutgoingMessage
 from agent.core.untrusted_text import whole
+from agent.inbox import Incoming
 from agent.storage.database import Database
 from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.statements import CompiledStatement
 from agent.storage.tables import inbox, outbox, usage
 from gateway.access.policy import KEYS
 from gateway.api.keys import Key
-from gateway.channels.inbound import Inbound, Mention, MessageReceived, Outcome, Receipt, Sender
+from gateway.api.uploads import SentFile, Uploads
+from gateway.channels.inbound import Attachment, Inbound, Mention, MessageReceived, Outcome, Receipt, Sender
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.media import kind_of
 from gateway.delivery.egress import Guard
+from gateway.router.messages import with_notes
 
 LOOK_EVERY_S = 1.0  # at what another process may have done
 MOST_WAIT_S = 3600.0  # for an answer; the turn goes on without the one who asked
+TAKEN_IN_WITHIN_S = 30.0  # by a worker that is busy; another process has stored what came
 MERGED = re.compile(r"merged into (\d+)")
 
 _COLUMNS = (inbox.c.id, inbox.c.conv, inbox.c.status, inbox.c.note, inbox.c.payload, inbox.c.created_at)
@@ -78,6 +84,15 @@ _DONE = select(inbox.c.id, inbox.c.payload).where(
     inbox.c.id.in_(bindparam("ids", expanding=True)), inbox.c.kind == "message", inbox.c.status == "done"
 )
 ROWS_OF_A_TURN = 4  # of the outbox, at most, in what is compared with a sent history
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exchange:
+    """What was said in a turn that is over, with MIME types and sizes of its files, and what was answered."""
+
+    said: str
+    files: tuple[tuple[str, int], ...]
+    told: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,6 +180,18 @@ class NotTaken(Exception):
         self.status, self.code, self.retry_after_s = status, code, retry_after_s
 
 
+class _NotYetTakenIn(NotTaken):
+    """It is stored, and whoever takes it in still needs what came with it."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "it is stored and nobody has begun with it yet; ask again with the same Idempotency-Key",
+            status=503,
+            code="unavailable",
+            retry_after_s=5,
+        )
+
+
 class Turns:
     """One for all doors. Everything raises StorageError."""
 
@@ -175,6 +202,7 @@ class Turns:
         admit: Callable[[Inbound], Awaitable[Receipt]],
         guard: Guard,
         settle: Callable[[], Awaitable[None]],
+        uploads: Uploads,
     ) -> None:
         """`guard` keeps secrets from leaving with the words, `settle` writes the usage that waits to be written."""
         self._database = database
@@ -182,10 +210,64 @@ class Turns:
         self._admit = admit
         self._guard = guard
         self._settle = settle
+        self._uploads = uploads
+        self._alone: WeakValueDictionary[str, anyio.Lock] = WeakValueDictionary()
 
-    async def begin(self, key: Key, conversation: str, text: str, *, id: str, traceparent: str = "") -> Begun:
+    async def begin(
+        self,
+        key: Key,
+        conversation: str,
+        text: str,
+        *,
+        id: str,
+        files: Sequence[SentFile] = (),
+        traceparent: str = "",
+    ) -> Begun:
         """Say it in a conversation of the key, once for each `id`; `traceparent` is the caller's. Raises NotTaken."""
         where = ConversationKey(KEYS, f"{key.name}:{conversation}")
+        if not files:
+            return await self._begin(key, where, text, id, (), traceparent)
+        # One after the other: where two requests have one id, the files of the later one may not replace those of the
+        # earlier.
+        async with self._alone.setdefault(_dedup(where, where.channel_id, id), anyio.Lock()):
+            if (known := await self.known(where, id, text, files)) is not None:
+                return known
+            try:
+                parts = await self._uploads.put(files)
+            except OSError as error:
+                raise NotTaken(
+                    f"its files could not be stored: {error.strerror}", status=503, code="unavailable", retry_after_s=30
+                ) from error
+            attachments = tuple(
+                Attachment(
+                    kind=kind_of(part.mime_type),
+                    handle=part.path,
+                    name=part.name,
+                    mime_type=part.mime_type,
+                    size=part.size,
+                )
+                for part in parts
+            )
+            # Where anything else ends it, somebody may still take the message in; then housekeeping removes the files.
+            try:
+                begun = await self._begin(key, where, text, id, attachments, traceparent)
+            except _NotYetTakenIn:
+                raise
+            except NotTaken:
+                await self._uploads.remove(parts)
+                raise
+            await self._uploads.remove(parts)
+            return begun
+
+    async def _begin(
+        self,
+        key: Key,
+        where: ConversationKey,
+        text: str,
+        id: str,
+        attachments: tuple[Attachment, ...],
+        traceparent: str,
+    ) -> Begun:
         now = datetime.now(UTC)
         said = MessageReceived(
             key=where,
@@ -195,6 +277,7 @@ class Turns:
             received_at=now,
             sent_at=now,
             text=text,
+            attachments=attachments,
             mention=Mention.DIRECT,
             traceparent=traceparent,
         )
@@ -212,12 +295,10 @@ class Turns:
     async def _say(self, said: MessageReceived, listening: Listening) -> Begun:
         after = await self._database.read(newest_said)
         receipt = await self._admit(said)
-        row = await self._database.read(partial(row_by_key, key=_dedup(said.key, said.place, said.message_id)))
+        row = await self._taken_in(_dedup(said.key, said.place, said.message_id), receipt)
         repeated = receipt.outcome is Outcome.DUPLICATE
-        if row is None:
-            raise NotTaken(f"it was not taken in: {receipt.reason or receipt.outcome}", status=403, code="not_allowed")
         if repeated:
-            self._check_same(row, said.text)
+            self._check_same(decode_incoming(row.payload), said.text)
             after = 0
         if row.status == "refused":
             words = " ".join(one.text for one in await self._database.read(partial(_said, row=row, after=after)))
@@ -229,12 +310,31 @@ class Turns:
             )
         return Begun(id=row.id, conversation=said.key, repeated=repeated, after=after, listening=listening)
 
-    async def known(self, where: ConversationKey, id: str, text: str) -> Begun | None:
+    async def _taken_in(self, key: str, receipt: Receipt) -> Any:
+        """The row of the inbox, which is there a moment later where processes share the work. Raises NotTaken."""
+        until = anyio.current_time() + TAKEN_IN_WITHIN_S
+        while (row := await self._database.read(partial(row_by_key, key=key))) is None:
+            if receipt.outcome is not Outcome.ACCEPTED:
+                raise NotTaken(
+                    f"it was not taken in: {receipt.reason or receipt.outcome}", status=403, code="not_allowed"
+                )
+            if anyio.current_time() > until:
+                raise _NotYetTakenIn
+            await anyio.sleep(LOOK_EVERY_S)
+        return row
+
+    async def known(self, where: ConversationKey, id: str, text: str, files: Sequence[SentFile] = ()) -> Begun | None:
         """The message of that id, if it was said before. Raises NotTaken where it said something else."""
         row = await self._database.read(partial(row_by_key, key=_dedup(where, where.channel_id, id)))
         if row is None:
             return None
-        self._check_same(row, text)
+        incoming = decode_incoming(row.payload)
+        self._check_same(incoming, text)
+        if not incoming.notes:  # else not all of them could be stored, and the text says which
+            pairs = zip(incoming.files, files, strict=False)
+            same = [await self._uploads.holds(part, one) for part, one in pairs]
+            if len(incoming.files) != len(files) or not all(same):
+                raise _used_before()
         return Begun(id=row.id, conversation=where, repeated=True)
 
     async def conversation_of(self, id: int) -> ConversationKey | None:
@@ -242,13 +342,9 @@ class Turns:
         rows = await self._database.read(lambda conn: _BY_ID.rows(conn, {"row": id}))
         return ConversationKey.parse(rows[0].conv) if rows else None
 
-    def _check_same(self, row: Any, text: str) -> None:
-        if decode_incoming(row.payload).text != whole(text):
-            raise NotTaken(
-                "this Idempotency-Key was used with another message before",
-                status=422,
-                code="idempotency_key_reused",
-            )
+    def _check_same(self, incoming: Incoming, text: str) -> None:
+        if incoming.text != with_notes(whole(text), incoming.notes):
+            raise _used_before()
 
     async def answer(self, begun: Begun, *, within_s: float = MOST_WAIT_S) -> Answer:
         """The answer, once it is committed. Raises TimeoutError; the turn goes on."""
@@ -287,16 +383,16 @@ class Turns:
             yield rest
         yield answer
 
-    async def latest(self, conversation: ConversationKey, most: int) -> Sequence[tuple[str, str]]:
-        """The newest turns of a conversation that are over, as what was said and answered, oldest first."""
+    async def latest(self, conversation: ConversationKey, most: int) -> Sequence[Exchange]:
+        """The newest turns of a conversation that are over, oldest first."""
 
-        def read(conn: Connection) -> list[tuple[str, str]]:
+        def read(conn: Connection) -> list[Exchange]:
             limit = {"conversation": str(conversation), "most": most * ROWS_OF_A_TURN}
             told: dict[int, list[OutgoingMessage]] = {}
             for row in conn.execute(_LATEST, limit):
                 told.setdefault(row.inbox_id, []).insert(0, decode_outgoing(row.payload))
             rows = sorted(conn.execute(_DONE, {"ids": list(told)}).all())[-most:]
-            return [(decode_incoming(payload).text, _answer(told[id])) for id, payload in rows]
+            return [_exchange(decode_incoming(payload), _answer(told[id])) for id, payload in rows]
 
         return await self._database.read(read)
 
@@ -361,6 +457,17 @@ class Shown:
         if text.startswith(self._left):
             return self._more(text)
         return f"\n\n{text}"
+
+
+def _exchange(said: Incoming, told: str) -> Exchange:
+    files = tuple((one.mime_type, one.size) for one in said.files)
+    return Exchange(said=said.text, files=files, told=told)
+
+
+def _used_before() -> NotTaken:
+    return NotTaken(
+        "this Idempotency-Key was used with another message before", status=422, code="idempotency_key_reused"
+    )
 
 
 def _dedup(where: ConversationKey, place: str, id: str) -> str:

@@ -18,11 +18,13 @@ from gateway.api.keys import ApiKeys
 from gateway.api.mcp_door import McpDoor
 from gateway.api.openai.door import CONVERSATION, ONCE, OpenAiDoor
 from gateway.api.openai.names import ModelNames
+from gateway.api.openai.parts import Limits
 from gateway.api.openapi import description
 from gateway.api.places import Places
 from gateway.api.reading import Reading
 from gateway.api.single_calls import SingleCalls
 from gateway.api.turns import Turns
+from gateway.api.uploads import Uploads
 from gateway.channels.keys import ConversationKey
 from gateway.commands.place.fields import LANGUAGE_SETTING
 from gateway.config.live import Live
@@ -42,9 +44,13 @@ Operation = Callable[[Mapping[str, Any]], Awaitable[Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Doors:
-    """`mounts` are served to anybody: each door asks for a key itself. `operations` are those of `tieline`."""
+    """`mounts` are served to anybody: each door asks for a key itself. `operations` are those of `tieline`.
+
+    `large` are the paths of mounts whose bodies may hold files.
+    """
 
     mounts: Sequence[Mount]
+    large: frozenset[str]
     operations: Mapping[str, Operation]
     keys: ApiKeys
     webhooks: WebhookDoor
@@ -82,7 +88,13 @@ def install_doors(
     guard = Guard(basics.redact.found, basics.redact.begun)
     keys = ApiKeys(basics.database, basics.clock)
     entrance = Entrance(keys)
-    asked = Turns(basics.database, bus, accounts.admit, guard, settle)
+    uploads = Uploads(basics.home, basics.files)
+    asked = Turns(basics.database, bus, accounts.admit, guard, settle, uploads)
+
+    def limits() -> Limits:
+        settings = basics.live.settings
+        return Limits(file_mb=settings.retention.attachment_mb, hears=bool(settings.transcription.provider))
+
     openai = OpenAiDoor(
         entrance=entrance,
         turns=asked,
@@ -92,11 +104,13 @@ def install_doors(
             guard,
             lambda: basics.live.settings.timeouts,
             turns.factory.models_allowed,
+            uploads,
         ),
         names=ModelNames(models.providers, tools.definitions),
         settings=place_settings,
         clock=basics.clock,
         started_s=int(basics.clock.now().timestamp()),
+        limits=limits,
     )
 
     def language_of(place: ConversationKey) -> str:
@@ -138,6 +152,7 @@ def install_doors(
             Mount("/v1", routes=list(openai.routes), middleware=origins),
             Mount("/api", routes=[*own.routes, *webhooks.routes, *others], middleware=origins),
         ),
+        large=frozenset(["/v1"]),
         operations={**own.table(), **webhooks.table()},
         keys=keys,
         webhooks=webhooks,

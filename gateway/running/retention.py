@@ -10,7 +10,7 @@ import anyio
 
 from agent.core.clock import Clock
 from agent.core.files.safe import Tree
-from agent.core.files.store import FileUpkeep
+from agent.core.files.store import UPLOADS, FileUpkeep
 from agent.memory import misses
 from agent.memory.expiry import expire
 from agent.memory.memory import Memory
@@ -26,7 +26,7 @@ from gateway.config.sections import RetentionSettings
 from gateway.storage.retention import BATCH, prune
 
 FIRST_S, EVERY_S = 60.0, 3600.0
-EXPORT_DAYS = 1
+EXPORT_DAYS = 1  # also of files of requests that a crash has ended
 
 _log = logging.getLogger("tieline.upkeep")
 
@@ -158,6 +158,7 @@ def _ends(retention: RetentionSettings, now: datetime) -> Sequence[tuple[str, fl
         ("files", retention.attachment_days),
         (OUTPUTS, retention.output_days),
         ("exports", EXPORT_DAYS),
+        (UPLOADS, EXPORT_DAYS),
         (WORKSPACES, retention.workspace_days),
     )
     return [(name, now.timestamp() - timedelta(days=kept).total_seconds()) for name, kept in days]

@@ -254,9 +254,11 @@ class WebServer:
             case "control" | "key":
                 raise ValueError(f"{path}: such routes are not the web server's")
 
-    def mount_door(self, mount: Mount) -> None:
-        """Serve a door for other programs, to anybody: it asks for a key itself."""
+    def mount_door(self, mount: Mount, *, large: bool = False) -> None:
+        """Serve a door for other programs, to anybody: it asks for a key itself. `large` bodies may hold files."""
         self._app.router.routes.append(mount)
+        if large:
+            self._upload_paths.append(f"{mount.path}/")
 
     def expect(self, entrances: Mapping[str, Entrance]) -> None:
         """Answer 503 for these accounts, by channel type, and for the pages of people, until they are mounted.

@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 import anyio
 from sqlalchemy import Connection, func, select
 
+from adapters.api import ApiSettings
 from agent.core.clock import SystemClock
 from agent.core.events import Event, EventBus
 from agent.core.outbox import OutgoingMessage
@@ -119,7 +120,11 @@ class ThreadSettings(AccountSettings):
     place_parts: ClassVar[int | None] = 2
 
 
-KINDS = {"telegram": TopicSettings, "slack": ThreadSettings}
+KINDS: Mapping[str, type[ChannelSettings]] = {
+    "telegram": TopicSettings,
+    "slack": ThreadSettings,
+    "api": ApiSettings,  # the product's own, which reaches no platform
+}
 
 # Adapters are opened by name and get no more than settings and surroundings: their screens are found by the home.
 SCREENS: dict[str, dict[ConversationKey, Screen]] = {}

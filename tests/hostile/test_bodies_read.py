@@ -68,8 +68,7 @@ NO_BODY = "no network: a file, a database, a text or a queue of our own"
 REGISTER: dict[str, tuple[str, str]] = {
     "gateway/api/http.py _fields": (".body", DOORWAY),
     "gateway/api/openai/door.py OpenAiDoor.show_model": (".read", NO_BODY),
-    "gateway/api/openai/door.py OpenAiDoor.chat": (".body", DOORWAY),
-    "gateway/api/openai/door.py OpenAiDoor.respond": (".body", DOORWAY),
+    "gateway/api/openai/door.py _whole_body": (".stream", DOORWAY),
     "gateway/api/openai/door.py OpenAiDoor._answer": (".read", NO_BODY),
     "gateway/api/openai/door.py _with_signs_of_life": (".receive", NO_BODY),
     "gateway/dashboard/people/people.py PeoplePages.dashboard": (".form", DOORWAY),

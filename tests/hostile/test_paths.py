@@ -74,6 +74,7 @@ DATA = (
 RECEIVED = (
     "files/…: made by the gateway, named by `safe_name` or read from rows that it wrote; no command sees the folder"
 )
+UPLOADED = "uploads/…: a random name of the gateway's own, and in it names by `safe_name`; no command sees the folder"
 WEB = "web/chat: random names of the gateway's own; an id from outside must be letters and digits"
 OPERATOR = "the operator's: from the command line, the configuration, or in a folder that the operator alone fills"
 STAGE = "in a new folder that this process made for a backup; names that an archive brings were checked before"
@@ -178,6 +179,9 @@ REGISTER: dict[str, tuple[str, str]] = {
     "gateway/backup/restore.py _url": (".read_text", STAGE),
     "gateway/backup/restore.py _place": (f"{IN_TREE} {IN_TREE}", TREE),
     "gateway/cli/backups.py passphrase_from": (".read_text", OPERATOR),
+    "adapters/api.py UploadedFiles.fetch": ("shutil.copyfile", RECEIVED),
+    "gateway/api/uploads.py Uploads.holds": (".read_bytes anyio.Path", RECEIVED),
+    "gateway/api/uploads.py Uploads._drop": ("shutil.rmtree", UPLOADED),
     "gateway/api/places.py _copy": (".mkdir .replace shutil.copyfile", OPERATOR),
     "agent/storage/copies/restore.py restore": (".mkdir .replace .unlink .unlink", OPERATOR),
     "agent/storage/copies/restore.py check_copy": ("sqlite3.connect", OPERATOR),

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from agent.core.ids import ConversationId
 
-WORKSPACES = "workspaces"
+WORKSPACES, UPLOADS = "workspaces", "uploads"
 _DEPTHS = {"exports": 1, "web": 5}  # web/chat/<account>/<person>/files
 SENT_DEPTH = 3  # files/sent/<digest>
 

@@ -14,13 +14,13 @@ from typing import BinaryIO
 from agent.core.bounded_map import BoundedMap
 from agent.core.errors import ToolError
 from agent.core.files.safe import Names, Tree, put_whole
-from agent.core.files.store import WORKSPACES, folder_of
+from agent.core.files.store import UPLOADS, WORKSPACES, folder_of
 from agent.storage.files.workspaces import FileState, WorkspaceBase
 
 STATES = "file-states"  # the folder of the data directory with what was last stored of each workspace
 MARK = "files-stored"  # the file that names the store which has this directory's files
 WAITING = "files-to-store"  # the file that lists those which it does not have yet
-TOPS = ("files", "outputs", "exports", "web/chat")
+TOPS = ("files", "outputs", "exports", UPLOADS, "web/chat")
 PART = 1024 * 1024  # bytes of a row of the database, so that no statement is large
 MOST_KNOWN = 20_000  # files whose hash is remembered
 

@@ -6,7 +6,7 @@ that was sent is all there is.
 
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
 import anyio
@@ -24,6 +24,7 @@ from gateway.api.entrance import Entrance
 from gateway.api.keys import Key
 from gateway.api.openai.answers import ALIVE, Completion, Response
 from gateway.api.openai.names import ModelNames, Named
+from gateway.api.openai.parts import Limits
 from gateway.api.openai.requests import Asked, chat_request, response_request
 from gateway.api.refusals import BadRequest, error_of, of_agent
 from gateway.api.single_calls import SingleCalls
@@ -36,8 +37,12 @@ CONVERSATION, ONCE, TRACE = "x-tieline-conversation", "idempotency-key", "tracep
 LONGEST_ONCE = 255  # characters of an Idempotency-Key
 ALIVE_EVERY_S = 15.0
 RESPONSE, COMPLETION = "resp_", "chatcmpl-"
+LARGE = 64 * 1024  # bytes of a body; such ones are read in a thread
+LARGE_AT_ONCE = 8  # that come in, with up to `[web] max_upload_mb` each
+PARSED_AT_ONCE = 2  # a body takes many times its size while it is read
 
 Shape = Completion | Response
+Read = Callable[[bytes, str, Limits], Asked]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +56,9 @@ class OpenAiDoor:
     settings: PlaceSettings
     clock: Clock
     started_s: int  # seconds since 1970, as the age of all models
+    limits: Callable[[], Limits]
+    _coming_in: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(LARGE_AT_ONCE))
+    _parsing: anyio.CapacityLimiter = field(default_factory=lambda: anyio.CapacityLimiter(PARSED_AT_ONCE))
 
     @property
     def routes(self) -> Sequence[Route]:
@@ -70,14 +78,28 @@ class OpenAiDoor:
         return JSONResponse(self._model(name))
 
     async def chat(self, request: Request, key: Key) -> HttpResponse:
-        asked = chat_request(await request.body(), request.headers.get(CONVERSATION, ""))
-        return await self._answer(request, key, asked, self._completion)
+        return await self._answer(request, key, await self._asked(request, chat_request), self._completion)
 
     async def respond(self, request: Request, key: Key) -> HttpResponse:
-        asked = response_request(await request.body(), request.headers.get(CONVERSATION, ""))
-        if asked.follows:
-            asked = replace(asked, conversation=await self._followed(key, asked))
-        return await self._answer(request, key, asked, self._response)
+        return await self._answer(request, key, await self._following(request, key), self._response)
+
+    async def _following(self, request: Request, key: Key) -> Asked:
+        asked = await self._asked(request, response_request)
+        return replace(asked, conversation=await self._followed(key, asked)) if asked.follows else asked
+
+    async def _asked(self, request: Request, read: Read) -> Asked:
+        """The request as it was read. Its bytes are kept by nobody: it may wait for its answer for an hour."""
+        announced = request.headers.get("content-length", "")
+        if announced.isdecimal() and int(announced) <= LARGE:
+            return read(await _whole_body(request), request.headers.get(CONVERSATION, ""), self.limits())
+        async with self._coming_in:
+            return await anyio.to_thread.run_sync(
+                read,
+                await _whole_body(request),
+                request.headers.get(CONVERSATION, ""),
+                self.limits(),
+                limiter=self._parsing,
+            )
 
     def _model(self, name: str) -> dict[str, object]:
         return {"id": name, "object": "model", "created": self.started_s, "owned_by": "tieline"}
@@ -106,6 +128,7 @@ class OpenAiDoor:
         named = self.names.read(asked.model)
         if asked.conversation:
             begun = await self._begin(key, asked, named, once, request.headers.get(TRACE, ""))
+            asked = replace(asked, lines=())  # the files in it are stored by now
             words, shaped, close = self.turns.words(begun), shape(asked, str(begun.id)), begun.close
         elif once:
             raise BadRequest(
@@ -115,7 +138,9 @@ class OpenAiDoor:
         else:
             identity = self.names.persona(named.persona or self.settings.get(PERSONA_SETTING, _home(key))).identity
             provider = self.names.provider(named)
+            await self.single.check(asked.lines, provider)
             words = self.single.words(key, asked.lines, provider, identity, asked.most_tokens)
+            asked = replace(asked, lines=())
             shaped, close = shape(asked, secrets.token_hex(12)), _nothing
         if asked.stream:
             return _Stream(_stream(words, shaped, with_usage=asked.with_usage), close)
@@ -150,20 +175,24 @@ class OpenAiDoor:
                 param="messages",
                 code="unsupported_parameter",
             )
-        id = f"k:{once}" if once else f"r:{secrets.token_hex(16)}"
-        if once and (known := await self.turns.known(where, id, asked.newest)) is not None:
+        id, newest = f"k:{once}" if once else f"r:{secrets.token_hex(16)}", asked.newest
+        if once and (known := await self.turns.known(where, id, newest.text, newest.files)) is not None:
             return known
         await self._agree(where, asked)
         await self._choose(key, name, where, named)
-        return await self.turns.begin(key, name, asked.newest, id=id, traceparent=traceparent)
+        return await self.turns.begin(key, name, newest.text, id=id, files=newest.files, traceparent=traceparent)
 
     async def _agree(self, where: ConversationKey, asked: Asked) -> None:
         """The sent history must be the end of what the conversation holds, as far as that is kept."""
-        sent = [(line.role, line.text.strip()) for line in asked.lines[:-1]]
+        sent = [
+            (line.role, line.text.strip(), tuple((one.mime_type, len(one.data)) for one in line.files))
+            for line in asked.lines[:-1]
+        ]
         if not sent:
             return
-        kept = await self.turns.latest(where, len(sent))
-        held = [(role, text.strip()) for said, told in kept for role, text in (("user", said), ("assistant", told))]
+        held = list[tuple[str, str, tuple[tuple[str, int], ...]]]()
+        for one in await self.turns.latest(where, len(sent)):
+            held += [("user", one.said.strip(), one.files), ("assistant", one.told.strip(), ())]
         if sent != held[-len(sent) :]:
             raise BadRequest(
                 "the sent history is not that of the conversation; send the newest message alone, or another "
@@ -186,6 +215,11 @@ class OpenAiDoor:
             answer = await self.turns.answer(begun)
             if self.settings.get(setting, where) != value:
                 raise BadRequest(answer.text, param="model", code="model_not_allowed", status=403)
+
+
+async def _whole_body(request: Request) -> bytes:
+    """The body, which the request itself does not keep."""
+    return b"".join([piece async for piece in request.stream()])
 
 
 class _Stream(StreamingResponse):

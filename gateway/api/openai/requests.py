@@ -9,7 +9,9 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from gateway.api.openai.parts import Limits, content_of, text_of
 from gateway.api.refusals import BadRequest
+from gateway.api.uploads import SentFile
 
 MOST_MESSAGES = 1_000
 MOST_TEXT = 1_000_000  # characters of all messages
@@ -74,10 +76,11 @@ Role = Literal["system", "user", "assistant"]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One message: text alone."""
+    """One message. Files are a user's alone."""
 
     role: Role
     text: str
+    files: tuple[SentFile, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,19 +96,19 @@ class Asked:
     most_tokens: int | None
 
     @property
-    def newest(self) -> str:
-        """The words of the last message, which is a user's."""
-        return self.lines[-1].text
+    def newest(self) -> Line:
+        """The last message, which is a user's."""
+        return self.lines[-1]
 
 
-def chat_request(body: bytes, header: str) -> Asked:
+def chat_request(body: bytes, header: str, limits: Limits) -> Asked:
     """A request for a chat completion. Raises BadRequest."""
     fields = _fields(body)
     _check(fields)
     messages = fields.get("messages")
     if not isinstance(messages, list):
         raise BadRequest("messages: give a list of messages", param="messages")
-    lines = [_line(message, f"messages[{place}]") for place, message in enumerate(_some(messages, "messages"))]
+    lines = [_line(message, f"messages[{place}]", limits) for place, message in enumerate(_some(messages, "messages"))]
     options = fields.get("stream_options") or {}
     if not isinstance(options, dict):
         raise BadRequest("stream_options: must be an object", param="stream_options")
@@ -113,7 +116,7 @@ def chat_request(body: bytes, header: str) -> Asked:
     return _asked(fields, lines, header, with_usage=options.get("include_usage") is True, most=most)
 
 
-def response_request(body: bytes, header: str) -> Asked:
+def response_request(body: bytes, header: str, limits: Limits) -> Asked:
     """A request for a response. Raises BadRequest."""
     fields = _fields(body)
     _check(fields)
@@ -121,11 +124,11 @@ def response_request(body: bytes, header: str) -> Asked:
     if isinstance(given, str):
         lines = [Line("user", given)]
     elif isinstance(given, list):
-        lines = [_line(item, f"input[{place}]") for place, item in enumerate(_some(given, "input"))]
+        lines = [_line(item, f"input[{place}]", limits) for place, item in enumerate(_some(given, "input"))]
     else:
         raise BadRequest("input: give a text or a list of messages", param="input")
     if instructions := fields.get("instructions"):
-        lines.insert(0, Line("system", _text(instructions, "instructions")))
+        lines.insert(0, Line("system", text_of(instructions, "instructions")))
     return _asked(fields, lines, header, with_usage=True, most=fields.get("max_output_tokens"))
 
 
@@ -162,8 +165,8 @@ def _asked(fields: Mapping[str, Any], lines: Sequence[Line], header: str, *, wit
     model = fields.get("model")
     if not isinstance(model, str) or not 0 < len(model) <= MOST_NAME:
         raise BadRequest("model: give the name of one; GET /v1/models lists them", param="model")
-    if lines[-1].role != "user" or not lines[-1].text.strip():
-        raise BadRequest("the last message must be a user's, with text", param="messages")
+    if lines[-1].role != "user" or not (lines[-1].text.strip() or lines[-1].files):
+        raise BadRequest("the last message must be a user's, with a text or a file", param="messages")
     if sum(len(line.text) for line in lines) > MOST_TEXT:
         raise BadRequest(f"the messages are longer than {MOST_TEXT:,} characters together", param="messages")
     stream = fields.get("stream") or False
@@ -198,7 +201,7 @@ def _name(value: Any, field: str) -> str:
     return value
 
 
-def _line(message: Any, where: str) -> Line:
+def _line(message: Any, where: str, limits: Limits) -> Line:
     if not isinstance(message, dict):
         raise BadRequest(f"{where}: must be an object", param=where)
     if message.get("type") not in (None, "message"):
@@ -210,32 +213,9 @@ def _line(message: Any, where: str) -> Line:
         raise BadRequest(f"{where}.role: use system, user or assistant", param=f"{where}.role")
     if message.get("tool_calls") or message.get("function_call") or message.get("audio"):
         raise BadRequest(
-            f"{where}: calls of tools and sounds are not taken; the bot has its own tools",
+            f"{where}: calls of tools and spoken answers are not taken; the bot has its own tools",
             param=where,
             code="unsupported_parameter",
         )
-    return Line(role, _content(message.get("content"), f"{where}.content"))
-
-
-def _content(content: Any, where: str) -> str:
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, list):
-        raise BadRequest(f"{where}: give a text", param=where)
-    texts = []
-    for place, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, dict) else None
-        if kind not in ("text", "input_text", "output_text"):
-            raise BadRequest(
-                f"{where}[{place}].type: only text is taken",
-                param=f"{where}[{place}].type",
-                code="unsupported_parameter",
-            )
-        texts.append(_text(part.get("text"), f"{where}[{place}].text"))
-    return "\n".join(texts)
-
-
-def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str):
-        raise BadRequest(f"{where}: must be a text", param=where)
-    return value
+    said = content_of(message.get("content"), f"{where}.content", limits, may_have_files=role == "user")
+    return Line(role, said.text, said.files)

@@ -14,7 +14,7 @@ from gateway.config.settings import Settings
 from gateway.storage.repair import Ailment, homeless_schedules, mend
 from gateway.web.control_client import socket_path
 
-PRIVATE_FOLDERS = ("", "secrets", "backups", "traces", "files", "web")
+PRIVATE_FOLDERS = ("", "secrets", "backups", "traces", "files", "uploads", "web")
 
 
 async def mended(settings: Settings, *, running: bool) -> AsyncIterator[str]:

@@ -51,7 +51,7 @@ async def serving(world: World) -> AsyncIterator[Caller]:
     server.bind()
     async with running(server.run):
         for mount in world.services.doors.mounts:
-            server.mount_door(mount)
+            server.mount_door(mount, large=mount.path in world.services.doors.large)
         server.watch(lambda: ())
         yield Caller(world, f"http://127.0.0.1:{server.port}")
 

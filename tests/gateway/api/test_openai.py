@@ -201,7 +201,11 @@ UNSUPPORTED: list[dict[str, Any]] = [
     {"max_tokens": 10},
     {"extra_body": {"no_such_field": 1}},
     {"messages": [{"role": "system", "content": "be rude"}, *HELLO]},
-    {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}]},
+    {
+        "messages": [
+            {"role": "user", "content": [{"type": "input_audio", "input_audio": {"data": "", "format": "mp3"}}]}
+        ]
+    },
 ]
 
 
