@@ -1,7 +1,7 @@
 """One call of a model for a program that keeps the history itself: without conversation or tools, within budgets."""
 
 import secrets
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 
 import anyio
@@ -84,7 +84,7 @@ class SingleCalls:
 
     async def words(
         self, key: Key, lines: Sequence[Line], chosen: LazyProvider, identity: str, most_tokens: int | None
-    ) -> AsyncIterator[str | Answer]:
+    ) -> AsyncGenerator[str | Answer, None]:
         """Pieces of the answer, and at last all of it. Raises BadRequest and AgentError."""
         files = [one for line in lines for one in line.files]
         try:
@@ -101,7 +101,7 @@ class SingleCalls:
             if parts:
                 await self._uploads.remove(parts)
 
-    async def _answered(self, call: Call) -> AsyncGenerator[str | Answer]:
+    async def _answered(self, call: Call) -> AsyncGenerator[str | Answer, None]:
         shown = Shown(self._guard)
         pieces, received = anyio.create_memory_object_stream[str](PIECES)
         answer: Answer | None = None

@@ -5,7 +5,7 @@ or at another process, gets the answer of the same turn.
 """
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -353,7 +353,7 @@ class Turns:
                 return one
         raise AssertionError("words without an end")
 
-    async def words(self, begun: Begun, *, within_s: float = MOST_WAIT_S) -> AsyncIterator[str | Answer]:
+    async def words(self, begun: Begun, *, within_s: float = MOST_WAIT_S) -> AsyncGenerator[str | Answer, None]:
         """Pieces of the answer as the model says them, and at last how it ended.
 
         The pieces together are the text of the answer. Words that came before a call of a tool, or before a model

@@ -34,6 +34,7 @@ LIVE = {
     "guideline": {"body", "at"},  # each turn lets it fade
     "skill_trust": {"at"},
     "memory_erasure": {"cleaned_at"},
+    "api_key": {"used_at", "minute", "uses"},
     "memory_vector": {"embedding"},  # on PostgreSQL with pgvector, made from `vector` at the start
 }  # fmt: skip
 
@@ -46,6 +47,11 @@ ENDS = {
     "approval": ("status", {"executed", "answered", "rejected", "expired", "cancelled"}, {"conv", "tool", "arguments"}),
     "schedule": ("state", {"failed", "ended"}, {"conv", "name", "person", "action", "text", "rule", "said", "zone"}),
     "goal": ("status", {"paused", "completed", "cleared"}, {"conv", "person", "text", "max_turns", "max_tokens"}),
+    "event_delivery": (
+        "state",
+        {"sent", "given_up"},
+        {"subscription", "message", "type", "conv", "body"},
+    ),
     "plan": ("status", {"completed", "failed", "cancelled"}, {"conv", "origin", "person", "goal"}),
 }
 

@@ -23,11 +23,14 @@ from agent.core.failpoints import ENVIRONMENT
 from tests.fakes.databases import PostgresServer, embedded_postgres
 from tests.program.doubles import all_doubles
 from tests.program.running import Program
+from tests.upgrade import doors
+from tests.upgrade.doors import receivers
 from tests.upgrade.home import CONFIG, environment, write_home
 from tests.upgrade.play import Play
 from tests.upgrade.rows import engine_of
 
 BACKUP = "backup.db"
+MADE_WITH = CONFIG + doors.CONFIG + doors.GONE
 LEFT_OUT = (
     BACKUP, "run.log", "crash", "crash.new", "gateway.toml", "tieline.sock", "tieline.db.lock", "calls", "traces",
 )  # fmt: skip
@@ -35,14 +38,14 @@ LEFT_OUT = (
 
 async def play(home: Path, database: str | None) -> None:
     """Play on a home of its own, until the kill. Of a SQLite database a backup is made while something is open."""
-    async with all_doubles() as doubles:
+    async with all_doubles() as doubles, receivers() as heard:
         write_home(home)
-        named = {**environment(doubles, database), ENVIRONMENT: str(home / "crash")}
-        program = Program(home, CONFIG, named, about={"upgrade"})
+        named = {**environment(doubles, database), **heard.environ, ENVIRONMENT: str(home / "crash")}
+        program = Program(home, MADE_WITH, named, about={"upgrade"})
         program.start()
         try:
             await program.ready()
-            scene = Play(doubles, program, engine_of(home, database))
+            scene = Play(doubles, program, engine_of(home, database), heard)
             await scene.begin()
             print("  crash", flush=True)
             scene.arm("model.before")
@@ -65,7 +68,7 @@ def keep_home(home: Path, into: Path) -> None:
         if path.is_file() and name.parts[0] not in LEFT_OUT and not name.name.startswith("tieline.db"):
             (into / "home" / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, into / "home" / name)
-    (into / "home" / "gateway.toml").write_text(CONFIG)
+    (into / "home" / "gateway.toml").write_text(MADE_WITH)
 
 
 def keep_sqlite(home: Path, into: Path) -> None:

@@ -17,6 +17,7 @@ from tests.faults.places import PLACES, Place
 from tests.program.doubles import Doubles, until
 from tests.program.people import GROUP, OnTelegram
 from tests.program.running import Program
+from tests.upgrade import doors
 from tests.upgrade.home import GROWING, NAMES, TOPIC
 from tests.upgrade.rows import query
 
@@ -80,8 +81,9 @@ RULES = [
 class Play:
     """One program on its home, the doubles around it, and its database."""
 
-    def __init__(self, doubles: Doubles, program: Program, engine: Engine) -> None:
+    def __init__(self, doubles: Doubles, program: Program, engine: Engine, receivers: doors.Receivers) -> None:
         self.doubles = doubles
+        self.receivers = receivers
         self.program = program
         self.engine = engine
         self.places: dict[str, Place] = {name: make(doubles, program) for name, make in PLACES.items()}
@@ -146,7 +148,7 @@ class Play:
         await self.doubles.llm.post("script", RULES)
         parts: tuple[Callable[[], Awaitable[None]], ...] = (
             self.greetings, self.choices, self.people, self.tools, self.memory, self.schedules, self.goals, self.plans,
-            self.skills, self.window, self.money, self.queues, self.server, self.opinions,
+            self.skills, self.window, self.money, self.queues, self.server, self.opinions, self.programs,
         )  # fmt: skip
         for part in parts:
             print(f"  {part.__name__}", flush=True)
@@ -386,6 +388,17 @@ class Play:
         await self.says(408, "which model is this", "which model is this")
         for table in ("feedback", "model_fact", "memory_use"):
             await self.there(f"select 1 from {table}")
+        await self.settled()
+
+    async def programs(self) -> None:
+        """Programs with a key that holds and one that was revoked; webhooks, and events that were taken or given up."""
+        caller = await doors.with_key(self.program, "crm")
+        await doors.use_all(caller, self.doubles, self.engine, self.receivers)
+        former = await doors.with_key(self.program, "former")
+        assert (await self.program.cli("key", "revoke", former.name)).returncode == 0
+        for table in doors.TABLES:
+            await self.there(f"select 1 from {table}")
+        await self.there("select 1 from event_delivery where state = 'given_up'")
         await self.settled()
 
     async def backup(self, file: Path) -> None:

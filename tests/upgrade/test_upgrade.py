@@ -24,6 +24,7 @@ from tests.faults.places import PLACES, Place
 from tests.program.doubles import Doubles, all_doubles, until
 from tests.program.people import GROUP, OnTelegram
 from tests.program.running import Program
+from tests.upgrade import doors
 from tests.upgrade.comparing import INDEX, differences
 from tests.upgrade.fixture import Fixture, fixtures, go_on, still_open
 from tests.upgrade.home import NAMES, TOPIC, environment
@@ -110,10 +111,10 @@ async def test_the_state_before_goes_on(
         still_open(engine)
         rewound(engine)
         before, old = read_all(engine), revision(engine)
-        async with platforms(fixture.commit) as doubles:
-            program = Program(
-                home, fixture.config, {**environment(doubles, url), ENVIRONMENT: str(home / "crash")}, about={"upgrade"}
-            )
+        async with platforms(fixture.commit) as doubles, doors.receivers() as receivers:
+            config = fixture.config if "[[events]]" in fixture.config else fixture.config + doors.CONFIG
+            environ = {**environment(doubles, url), **receivers.environ, ENVIRONMENT: str(home / "crash")}
+            program = Program(home, config, environ, about={"upgrade"})
             (home / "crash").write_text("migration.within")
             program.start()
             assert program.process is not None
@@ -125,8 +126,12 @@ async def test_the_state_before_goes_on(
                 await what_waited_is_done(doubles, program, engine)
                 await what_was_said_is_known(doubles, program)
                 former_keys_are_read(fixture, program)
+                caller = await doors.with_key(program, "after")
+                answer = await doors.use_all(caller, doubles, engine, receivers)
                 await finds(engine, AT_REST, nothing=True)
                 after = read_all(engine)
+                assert set(after) >= doors.TABLES | doors.OF_PROCESSES | doors.OF_FILES
+                assert bool(after["file"]) is bool(url), "PostgreSQL has the files of the doors, too"
                 fired = {
                     f"schedule {key}" for key, row in before["schedule"].items() if row["text"] == "the late reminder"
                 }
@@ -143,6 +148,8 @@ async def test_the_state_before_goes_on(
                 await finds(engine, AT_REST, nothing=True)
                 assert not list(differences(settled, read_all(engine)))
                 assert counts(read_all(engine)) == counts(settled), "a second start adds nothing"
+                assert await caller.asks() == answer, "the key and the turn of its program are there"
+                assert counts(read_all(engine)) == counts(settled), "and it was asked once"
                 await program.stop()
 
 

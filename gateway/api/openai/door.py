@@ -5,7 +5,8 @@ that was sent is all there is.
 """
 
 import secrets
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass, field, replace
 from urllib.parse import quote
 
@@ -244,10 +245,11 @@ def _home(key: Key) -> ConversationKey:
     return ConversationKey(KEYS, key.name)
 
 
-async def _last(words: AsyncIterator[str | Answer]) -> Answer:
-    async for one in words:
-        if isinstance(one, Answer):
-            return one
+async def _last(words: AsyncGenerator[str | Answer, None]) -> Answer:
+    async with aclosing(words):
+        async for one in words:
+            if isinstance(one, Answer):
+                return one
     raise AssertionError("words without an end")
 
 
@@ -269,7 +271,9 @@ def refused_by(answer: Answer) -> BadRequest | None:
     return None
 
 
-async def _stream(words: AsyncIterator[str | Answer], shaped: Shape, *, with_usage: bool) -> AsyncIterator[bytes]:
+async def _stream(
+    words: AsyncGenerator[str | Answer, None], shaped: Shape, *, with_usage: bool
+) -> AsyncIterator[bytes]:
     for sent in shaped.begin():
         yield sent
     try:
@@ -291,15 +295,16 @@ async def _stream(words: AsyncIterator[str | Answer], shaped: Shape, *, with_usa
             yield sent
 
 
-async def _with_signs_of_life(words: AsyncIterator[str | Answer]) -> AsyncIterator[str | Answer | None]:
+async def _with_signs_of_life(words: AsyncGenerator[str | Answer, None]) -> AsyncIterator[str | Answer | None]:
     """The same, with None where nothing came for a while."""
     send, receive = anyio.create_memory_object_stream[str | Answer | Exception](0)
 
     async def read() -> None:
         async with send:
             try:
-                async for one in words:
-                    await send.send(one)
+                async with aclosing(words):
+                    async for one in words:
+                        await send.send(one)
             except (AgentError, StorageError, TimeoutError) as error:
                 await send.send(error)
 

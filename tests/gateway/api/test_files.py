@@ -13,6 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sqlalchemy import select
 
+from agent.storage.process_tables import file as file_table
+from agent.storage.process_tables import file_content
 from agent.storage.tables import ephemeral
 from gateway.api.openai.parts import FILE_PARTS, PICTURE_PARTS, SOUND_PART, Content, Limits, content_of
 from gateway.api.refusals import BadRequest
@@ -29,7 +31,7 @@ PDF = (SAMPLES / "pdf/canvas.pdf").read_bytes()
 MEGABYTE = 1024 * 1024
 
 
-def url(data: bytes, mime_type: str = "image/png") -> str:
+def url(data: bytes = PNG, mime_type: str = "image/png") -> str:
     """A data URL (RFC 2397)."""
     return f"data:{mime_type};base64,{base64.b64encode(data).decode()}"
 
@@ -259,6 +261,37 @@ async def test_a_model_that_does_not_see_is_told_of_it_or_the_request_is_refused
 
 
 @pytest.mark.requirement("G-166")
+async def test_sounds_are_written_down_where_voice_messages_are(world_of: Callable[..., World]) -> None:
+    hearing = '[transcription]\nprovider = "a"\nusd_per_minute = 0.6\n'
+    async with world_of(accounts=("telegram", "api"), config=hearing).process() as world, serving(world) as there:
+        world.script({"match": {"api": "transcriptions"}, "reply": {"text": "fire the kiln at noon"}})
+        create = there.client(await there.key()).chat.completions.create
+        data = base64.b64encode(b"RIFF\x10\0\0\0WAVEfmt and some sound").decode()
+        sound = {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+        await create(model="tieline", user="anna", messages=asking("do that", sound))
+        assert "[transcript of sound-1.wav]\nfire the kiln at noon" in words(world)
+        alone = create(model="tieline", messages=asking("do that", sound))
+        assert await refused(alone) == (400, "unsupported_parameter"), "its model does not hear"
+        wrong = {"type": "input_audio", "input_audio": {"data": data, "format": "mp3"}}
+        call = create(model="tieline", user="anna", messages=asking("do that", wrong))
+        assert await refused(call) == (400, "wrong_file_type")
+
+
+@pytest.mark.requirement("G-166")
+async def test_on_postgresql_they_lie_in_the_database(world_of: Callable[..., World], postgres_url: str) -> None:
+    config = f'[database]\nurl = "{postgres_url}"\n'
+    async with world_of(accounts=("telegram", "api"), config=config).process() as world, serving(world) as there:
+        client = there.client(await there.key())
+        await client.chat.completions.create(model="tieline", user="anna", messages=asking("look", picture()))
+        await client.chat.completions.create(model="tieline", messages=asking("look", picture()))
+        assert pictures(world) == [url(PNG)]
+        paths = await world.database.read(lambda conn: conn.execute(select(file_table.c.path)).scalars().all())
+        assert [path.split("/")[0] for path in sorted(paths)] == ["files", "workspaces"], "and nothing in uploads"
+        sizes = await world.database.read(lambda conn: conn.execute(select(file_content.c.size)).scalars().all())
+        assert list(sizes) == [len(PNG)], "both share their bytes"
+
+
+@pytest.mark.requirement("G-166")
 async def test_they_go_with_what_is_forgotten(caller: Caller) -> None:
     create = caller.client(await caller.key()).chat.completions.create
     await create(model="tieline", user="anna", messages=asking("what is on it?", picture()))
@@ -342,7 +375,8 @@ async def test_what_cannot_be_taken_is_refused_and_nothing_is_stored(caller: Cal
     client = caller.client(await caller.key())
     for about, part, expected in BROKEN:
         for named in ({"user": "anna"}, {}):
-            call = client.chat.completions.create(model="tieline", messages=asking("look", picture(), part), **named)
+            fields: dict[str, Any] = {"model": "tieline", "messages": asking("look", picture(), part), **named}
+            call = client.chat.completions.create(**fields)
             assert await refused(call) == expected, about
     responses: list[tuple[dict[str, Any], tuple[int, str]]] = [
         ({"type": "input_image", "image_url": "https://example.org/a.png"}, UNSUPPORTED),
