@@ -88,7 +88,7 @@ ROWS_OF_A_TURN = 4  # of the outbox, at most, in what is compared with a sent hi
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exchange:
-    """What was said in a turn that is over, with MIME types and sizes of its files, and what was answered."""
+    """Question and answer of a turn that is over, with MIME types and sizes of the files that came along."""
 
     said: str
     files: tuple[tuple[str, int], ...]

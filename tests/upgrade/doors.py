@@ -47,7 +47,7 @@ GONE = _events("gone", "DOUBLE_EVENTS_GONE")  # whose receiver wants no more of 
 
 @dataclass(frozen=True, slots=True)
 class Receivers:
-    """Those of events: one that takes them, and one that has gone."""
+    """Receivers of events: one that takes them, and one that has gone."""
 
     there: WebhookServer
     gone: WebhookServer

@@ -176,7 +176,8 @@ class OpenAiDoor:
                 param="messages",
                 code="unsupported_parameter",
             )
-        id, newest = f"k:{once}" if once else f"r:{secrets.token_hex(16)}", asked.newest
+        id = f"k:{once}" if once else f"r:{secrets.token_hex(16)}"
+        newest = asked.newest
         if once and (known := await self.turns.known(where, id, newest.text, newest.files)) is not None:
             return known
         await self._agree(where, asked)
