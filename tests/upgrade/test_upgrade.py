@@ -92,7 +92,7 @@ async def platforms(commit: str) -> AsyncIterator[Doubles]:
         yield doubles
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(240)
 @pytest.mark.requirement("Z-69")
 @pytest.mark.parametrize(
     "fixture",
