@@ -87,9 +87,10 @@ class Places:
         name = str(name or "")
         try:
             key = ConversationKey.parse(name)
+            channel = self._channel(key)  # its platform may refuse the form, too
         except ValueError:
             raise BadRequest(f'{name!r} is no place; write it as "telegram:77"', param="place") from None
-        if self._channel(key) is None:
+        if channel is None:
             raise BadRequest(
                 f"no account here is called {key.channel_type!r}", param="place", code="place_not_found", status=404
             )
