@@ -66,6 +66,7 @@ UNDER_TEST: Mapping[str, str] = {
 # Such a configuration is taken as it is.
 WHOLE: Mapping[str, str] = {
     "mistakes": "what is wrong in a configuration is told, so the configuration is wrong",
+    "documentation": "what the pages show is in force, as they show it",
     "upgrade": "an installation of an earlier version goes on with the configuration that it had",
 }
 
