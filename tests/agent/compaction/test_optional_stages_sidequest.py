@@ -96,6 +96,38 @@ async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_the
     assert [content == EVICTED for content in results] == [False, True, False]
 
 
+@pytest.mark.requirement("H-13")
+async def test_what_another_strategy_had_found_to_be_worked_on_is_not_given_up_after_the_change() -> None:
+    state, asked, jobs = conversation(200, 60, 100), list[str](), list[Callable[[], Awaitable[None]]]()
+    state.watch.subgoals.push_active("look", 3)  # as the strategy before had it
+    state.watch.subgoals.extend_active(len(state.window))
+
+    async def ask(question: Question) -> str:
+        asked.append(question.text)
+        return '{"del_cursors": [0]}'
+
+    engine = Engine(
+        conversation=ConversationId("c"),
+        state=state,
+        count_text=len,
+        ask=ask,
+        publish=lambda event: None,
+        spawn=jobs.append,
+        now=lambda: datetime(2025, 1, 1, tzinfo=UTC),
+    )
+    memory = MemorySettings(compression=CompressionSettings(pruning_strategy="reactive"), sidequest=SETTINGS)
+    options = Options(memory=memory, microcompact=MicrocompactSettings(retain_recent=9))
+    for _ in range(2):
+        engine.begin_turn(RunId("r"), options)
+        await engine.before_call(LOAD)
+        engine.after_turn(LOAD)
+    await jobs[0]()
+    assert [text.count("look (") for text in asked] == [1], "the others are of the subgoal"
+    await engine.before_call(LOAD)
+    results = [message.tool_results[0].content for message in state.window.messages if message.tool_results]
+    assert [content == EVICTED for content in results] == [True, False, False]
+
+
 @pytest.mark.parametrize("strategy", ["reactive", "task_aware", "mig"])
 async def test_with_nothing_else_set_it_chooses_among_all_results_and_not_the_newest_alone(strategy: str) -> None:
     state, asked, jobs = conversation(*(200,) * 8), list[str](), list[Callable[[], Awaitable[None]]]()

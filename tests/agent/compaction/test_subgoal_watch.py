@@ -8,7 +8,7 @@ from agent.compaction.question import Question
 from agent.compaction.scoring import strategy_for
 from agent.compaction.settings import CompressionSettings
 from agent.compaction.subgoals import Extracted, Tier, parse, question_about, tail_of
-from agent.compaction.window import Cleared, Clearing, Window
+from agent.compaction.window import AppliedSummaries, AppliedSummary, Cleared, Clearing, Window
 from agent.core.errors import ProviderBusy
 from agent.core.messages import Message, TextPart, ToolResult, ToolUse, text_message
 
@@ -134,6 +134,24 @@ async def test_a_completed_one_makes_room_for_the_next_from_the_first_words_that
     assert steps == [("book", "completed"), ("pay", "active")]
 
 
+@pytest.mark.requirement("H-32")
+async def test_the_next_one_begins_at_its_own_words_though_pairs_before_them_were_summarised() -> None:
+    watch, window = watched("a" * 250)
+    for number in range(3):
+        window.append(Message(role="assistant", parts=(ToolUse(id=f"c{number}", name="look"),)))
+        window.append(Message(role="user", parts=(ToolResult(tool_use_id=f"c{number}", content="found"),)))
+    await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
+    question = say(watch, window, *(f"now pay {number}" for number in range(EVERY)))
+    brief = text_message("assistant", "brief")
+    pairs = (AppliedSummary(request=at, response=at + 1, summary=brief) for at in (1, 3, 5))
+    change = AppliedSummaries(pairs=tuple(pairs))
+    window.apply(change)
+    watch.subgoals.follow(change)
+    await answer(watch, window, "CURRENT: pay\nCOMPLETED: book", question)
+    active = [window[position].message.content for position in watch.subgoals.active(len(window))]
+    assert active == [f"now pay {number}" for number in range(EVERY)]
+
+
 @pytest.mark.requirement("Z-48")
 async def test_a_completed_one_may_be_named_in_other_words() -> None:
     watch, window = watched("a" * 250)
@@ -156,11 +174,12 @@ async def test_an_answer_counts_once() -> None:
 
 
 @pytest.mark.requirement("H-24")
-async def test_another_description_alone_begins_nothing() -> None:
+@pytest.mark.parametrize("completed", ["COMPLETED: NONE", "COMPLETED: None", "COMPLETED: none", "COMPLETED:", ""])
+async def test_another_description_alone_begins_nothing(completed: str) -> None:
     watch, window = watched("a" * 250)
     await answer(watch, window, "CURRENT: book\nCOMPLETED: NONE")
     question = say(watch, window, *(f"a {number}" for number in range(EVERY)))
-    await answer(watch, window, "CURRENT: choose a seat\nCOMPLETED: NONE", question)
+    await answer(watch, window, f"CURRENT: choose a seat\n{completed}", question)
     assert [one.description for one in watch.subgoals.subgoals] == ["book"]
     assert [watch.subgoals.tier(position) for position in range(2)] == [Tier.ACTIVE, Tier.ACTIVE]
 

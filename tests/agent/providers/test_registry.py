@@ -97,6 +97,7 @@ def test_a_failed_override_changes_nothing(adapter_context: ProviderDeps) -> Non
     assert slot.choice == Choice(provider="second", source="admin")
 
 
+@pytest.mark.requirement("B-77")
 def test_another_model_of_the_same_provider(adapter_context: ProviderDeps) -> None:
     registry = pool(adapter_context, demo("a", model="one", context_window=5000), demo("b", model="two"))
     slot = ProviderSlot(registry)

@@ -221,6 +221,17 @@ async def test_what_goes_well_three_times_is_drafted(room: Room) -> None:
     assert room.router.kept(TRIGGER.signature).arm == Arm(successes=1)
 
 
+@pytest.mark.requirement("W-60")
+async def test_each_later_draft_seeds_the_session_after_it_too(room: Room) -> None:
+    drafts = {"translate the contract": "contract-translate", "water the flowers": "flowers-water"}
+    for text, name in drafts.items():
+        room.succeed(3, text)
+        await room.learning.flush()
+        await room.learning.pick([name], "next", conversation=HERE, run=RUN, fresh=True)
+        assert room.router.kept(name).arm == Arm(successes=1)
+    assert {row.name for row in await room.rows(evolved_prompts)} == set(drafts.values())
+
+
 async def test_outcomes_take_the_place_of_the_guess(room: Room) -> None:
     room.succeed()
     await room.learning.flush()

@@ -22,7 +22,7 @@ from agent.providers.provider import Usage
 from agent.run.settings import AgentSettings, ContextSettings, Settings
 from agent.storage.database import Database
 from tests.agent.world import World
-from tests.fakes.provider import ScriptedProvider, calls, says
+from tests.fakes.provider import SUMMARY, ScriptedProvider, calls, says
 from tests.fakes.tools import FakeTool
 from tests.fakes.waiting import until
 
@@ -91,6 +91,30 @@ async def test_the_status_counts_a_completed_subgoal_too(
         await world.say("and sugar")
         seen = await world.agent.operations.status()
     assert (seen.strategy, seen.subgoals, seen.active_subgoal) == (strategy, 2, "fetch milk")
+
+
+@pytest.mark.requirement("H-07")
+async def test_a_subgoal_that_was_named_since_the_last_turn_outlives_a_compaction_by_command(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(context_window=8_000, otherwise=says("ok", usage=Usage()), aside=says(TEA))
+    world = world_of(sqlite_database, tmp_path, provider, settings("subgoal"))
+    gate = anyio.Event()
+    async with background(world):
+        await world.say("hello there")
+        await world.say("tea, please " * 600)
+        await anyio.wait_all_tasks_blocked()
+        provider.aside = says("CURRENT: fetch milk\nCOMPLETED: make tea", gate=gate)
+        for number in range(EVERY):
+            await world.say(f"and milk, {number}")
+        await until(lambda: len(provider.asides) == 2)
+        provider.aside = says(f"<summary>\n{SUMMARY}\n</summary>")
+        gate.set()
+        await anyio.wait_all_tasks_blocked()
+        await world.agent.operations.window.compact()
+    kept = "\n".join(message.content for message in world.agent.message.compaction.window.messages)
+    assert "tea, please" not in kept, "what was completed is in the summary"
+    assert "and milk, 0" in kept, "what is being done stands there word for word"
 
 
 async def test_the_task_goal_is_asked_about_after_the_turn_and_shown(sqlite_database: Database, tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """A goal that is worked on by itself: real database, scripted model, scripted supervisor."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import anyio
@@ -233,6 +234,25 @@ async def test_a_slow_supervisor_counts_as_a_failure(world: GoalWorld) -> None:
     assert goal.why.key == "goal_why_supervisor"
 
 
+@pytest.mark.requirement("Z-125")
+async def test_the_second_call_of_a_check_has_as_much_time_as_the_first(world: GoalWorld) -> None:
+    world.settings = allowed(verify_interval=1, supervisor_timeout_secs=2, max_supervisor_fail_count=1)
+    gates = [anyio.Event(), anyio.Event()]
+    world.supervisor.scripts = [says("Looks good to me!", gate=gates[0]), verdict(True)]
+    world.supervisor.scripts[1] = replace(world.supervisor.scripts[1], gate=gates[1])
+    await world.start()
+    async with anyio.create_task_group() as group:
+
+        async def answer() -> None:
+            for number, gate in enumerate(gates, 1):
+                await until(lambda number=number: len(world.supervisor.requests) == number)
+                await anyio.sleep(1.1)
+                gate.set()
+
+        group.start_soon(answer)
+        assert (await world.live()).status == "completed"
+
+
 @pytest.mark.requirement("Z-132")
 async def test_a_person_is_answered_while_the_check_goes_on(world: GoalWorld) -> None:
     world.settings = allowed(verify_interval=1)
@@ -325,6 +345,21 @@ async def test_a_new_start_ends_the_session_before(world: GoalWorld) -> None:
     ended = await world.goal(first.id)
     assert (ended.status, ended.why and ended.why.key) == ("paused", "goal_why_replaced")
     assert (await world.goal(second.id)).auto is not None
+
+
+@pytest.mark.requirement("Z-117")
+async def test_a_second_start_of_the_same_goal_is_taken_up_like_the_first(world: GoalWorld) -> None:
+    world.worker.scripts = [says(f"Step {number}.") for number in range(9)]
+    goal = await world.start()
+    await world.live(turns=1)
+    for turns in (2, 3):
+        await world.goals.pause(world.key)
+        await world.live()
+        world.stage.clear()
+        await world.goals.resume(world.key, goal.id, autonomous=True)
+        assert world.stage == [world.key], "a conversation that sleeps is woken"
+        await world.live(turns=turns)
+        assert len(world.worker.requests) == turns
 
 
 @pytest.mark.requirement("Z-128")

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import Connection
 
 from agent.goals.goal import Owner
+from agent.goals.settings import GoalSettings
 from agent.inbox import Work
 from agent.plans import store as plan_store
 from agent.plans.plan import Plan
@@ -84,6 +85,26 @@ async def test_a_goal_longer_than_a_message_may_be_becomes_a_plan(sqlite_databas
     await world.drafted(f"{GOAL} " * 100)
     await world.run(await world.due())
     assert (await world.plan()).status == "proposed"
+
+
+@pytest.mark.requirement("Z-91")
+async def test_the_goal_that_a_plan_has_completed_is_completed_after_a_restart_too(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    goal = GoalSettings(track_in_system_prompt=True)
+    world = PlanWorld(sqlite_database, tmp_path, settings=Settings(agent=AgentSettings(goal=goal)))
+    await world.say(GOAL)
+    await world.drafted()
+    await world.run(await world.due())
+    plan = await world.plan()
+    read = tuple(replace(task, state="completed", result="A is dear") for task in plan.tasks)
+    await world.database.write(lambda conn: plan_store.save(conn, replace(plan, tasks=read), 1))
+    await world.plans.confirm(world.key, plan.id, "Ann")
+    assert (await world.agent.operations.session_goal()).state == "active"
+    world.provider.aside = says("A is dear.")
+    await world.run(await world.due())
+    await world.restart()
+    assert (await world.agent.operations.session_goal()).state == "completed"
 
 
 async def test_who_writes_does_not_wait_for_the_planner(sqlite_database: Database, tmp_path: Path) -> None:

@@ -49,6 +49,18 @@ async def test_after_three_retries_the_person_is_told(sqlite_database: Database,
     assert [event.error for event in failed] == ["ProviderBusy: 503"]
 
 
+@pytest.mark.requirement("B-32")
+async def test_a_stand_in_is_asked_again_as_often_as_the_one_before_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    first = ScriptedProvider(name="first", otherwise=fails(BUSY))
+    second = ScriptedProvider(name="second", scripts=[fails(BUSY), fails(BUSY), fails(BUSY), says("here I am")])
+    world = World(sqlite_database, tmp_path, first, second)
+    world.slot.failover = ("second",)
+    assert await world.say("hi") == ["here I am"]
+    assert (len(first.requests), len(second.requests)) == (4, 4)
+
+
 @pytest.mark.requirement("W-41", "W-42", "G-24")
 async def test_a_cut_stream_is_begun_anew_without_doubling_the_text(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[cut("Hello wor"), fails(BUSY, after="Hello w"), says("Hello world.")])

@@ -16,7 +16,7 @@ from agent.operations import Operations
 from agent.sessions import store
 from agent.storage.database import Database
 from agent.storage.errors import StorageTrouble
-from tests.agent.world import World
+from tests.agent.world import World, offering
 from tests.fakes.mortal import Crash, MortalDatabase
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import FakeTool, named
@@ -61,6 +61,29 @@ async def test_whenever_it_dies_the_message_is_answered_once(
     assert [role for role, _ in texts] == ["user", "assistant", "user", "assistant"]
     assert texts[0] == ("user", "go")
     assert len(tool.calls) <= (2 if retryable else 1)
+
+
+@pytest.mark.requirement("Z-16")
+@pytest.mark.parametrize("writes", [1, 2])
+@pytest.mark.parametrize(
+    ("script", "ends"),
+    [
+        pytest.param(says("42"), "done", id="an answer"),
+        pytest.param(calls("ask_user", {"question": "Which one?"}), "waiting", id="a question"),
+        pytest.param(calls("fail", {"reason": "No way."}), "failed", id="a failure"),
+    ],
+)
+async def test_whenever_it_dies_nothing_is_said_of_a_turn_that_is_not_stored(
+    sqlite_database: Database, tmp_path: Path, script: Script, ends: str, writes: int
+) -> None:
+    mortal = MortalDatabase(sqlite_database)
+    world = World(mortal, tmp_path, ScriptedProvider(scripts=[script]), agent_md=offering("ask_user", "fail"))
+    work = await world.admit("go")
+    with mortal.dying(after=writes):
+        await world.run(work)
+    said, texts = [say.text for say in await world.says()], await world.texts()
+    assert (await world.turn_state(work), bool(said)) in [("running", False), (ends, True)]
+    assert not said or texts[-1] == ("assistant", said[0])
 
 
 @pytest.mark.requirement("W-13", "B-90")

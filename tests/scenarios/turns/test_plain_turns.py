@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.messages import Thinking
+from agent.inbox import WorkKind
 from agent.sessions import store
 from agent.storage.database import Database
 from tests.agent.world import World
@@ -35,6 +36,20 @@ async def test_a_message_is_answered_stored_and_committed(database: Database, tm
         "token_usage",
         "loop:end",
     ]
+
+
+@pytest.mark.requirement("B-01")
+@pytest.mark.parametrize("kind", ["reminder", "system"])
+async def test_a_turn_that_nobody_asked_for_knows_what_was_said_before(
+    sqlite_database: Database, tmp_path: Path, kind: WorkKind
+) -> None:
+    provider = ScriptedProvider(scripts=[says("I will remind you."), says("The tea is ready.")])
+    world = World(sqlite_database, tmp_path, provider)
+    await world.say("remind me of the green tea")
+    await world.restart()
+    assert await world.say("the tea", kind=kind) == ["The tea is ready."]
+    told = [message.content for message in provider.requests[1].messages]
+    assert told[:2] == ["remind me of the green tea", "I will remind you."]
 
 
 @pytest.mark.requirement("R-24")
