@@ -1,6 +1,7 @@
 """The engine over a window in memory: what each stage makes of it, and what happens when a model fails."""
 
 import logging
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -204,6 +205,21 @@ async def test_what_the_active_subgoal_owns_is_put_back_behind_the_summary() -> 
     assert life.contents[1:] == owned
 
 
+@pytest.mark.requirement("Z-51")
+@pytest.mark.parametrize("others", [2, 3, 5])
+async def test_it_is_put_back_though_little_else_can_leave(others: int) -> None:
+    life = Life(strategy="subgoal")
+    life.talk(others, 6_100 // others)
+    life.talk(24, 120)  # less than an active one may hold
+    life.begin()
+    life.state.watch.subgoals.push_active("book the hotel", others)
+    life.state.watch.subgoals.extend_active(len(life.state.window))
+    owned = life.contents[others:]
+    await life.engine.before_call(life.load())
+    assert life.contents[0].endswith(SUMMARY)
+    assert life.contents[1:] == owned
+
+
 @pytest.mark.requirement("Z-39")
 async def test_a_hard_compaction_gives_up_no_result_of_the_active_subgoal() -> None:
     """It gives up results by what is remembered worst, and no strategy is asked then; these are not the newest."""
@@ -347,6 +363,41 @@ async def test_high_water_keeps_eight_and_has_four_sections() -> None:
     assert all(
         heading in question.system for heading in ("Goal:", "Accomplished:", "Key Decisions:", "Relevant Files:")
     )
+
+
+@pytest.mark.requirement("R-09")
+@pytest.mark.parametrize(("scale", "asks"), [(1.0, False), (1.5, True)])
+async def test_high_water_is_told_by_what_the_provider_counts(scale: float, *, asks: bool) -> None:
+    life = Life()
+    life.talk(17, 310)
+    life.begin()
+    await life.engine.before_call(replace(life.load(), scale=scale))
+    assert life.contents[0].startswith("[Conversation summary]\nGoal:") is asks
+
+
+class PartByPart(Model):
+    """Says of each excerpt with which message it begins and ends."""
+
+    async def __call__(self, question: Question) -> str:
+        self.asked.append(question)
+        names = re.findall(r"\bm\d+ ", question.text)
+        return f"<summary>{SUMMARY}, {names[0]}to {names[-1]}</summary>"
+
+
+@pytest.mark.requirement("B-53")
+async def test_what_is_too_long_for_one_question_is_summarised_in_parts_and_no_part_is_lost() -> None:
+    life = Life()
+    life.model = PartByPart()
+    life.talk(34, 310)
+    life.begin()
+    await life.engine.before_call(life.load())
+    *parts, whole = life.model.asked
+    assert len(parts) > 1
+    said = [f"{names[0]}to {names[-1]}" for names in (re.findall(r"\bm\d+ ", part.text) for part in parts)]
+    assert [one for one in said if one.strip() not in whole.text] == []
+    gone = [f"m{number} " for number in range(34) if not any(f"m{number} " in one for one in life.contents[1:])]
+    assert [name for name in gone if not any(name in part.text for part in parts)] == []
+    assert len(gone) > 20
 
 
 @pytest.mark.requirement("G-31")

@@ -124,6 +124,7 @@ def test_streaks(outcomes: str, drafts: int) -> None:
     assert sum(trigger is not None for trigger in observe(Buckets(), outcomes)) == drafts
 
 
+@pytest.mark.requirement("W-57")
 def test_kinds_and_conversations_are_counted_apart() -> None:
     buckets = Buckets()
     assert observe(buckets, "++") == [None, None]

@@ -92,6 +92,19 @@ async def test_each_long_output_of_a_turn_is_shortened(sqlite_database: Database
     assert len(provider.asides) == 3
 
 
+@pytest.mark.requirement("Z-104")
+@pytest.mark.parametrize("settings", [TacoSettings(), TacoSettings(provider="scripted", threshold=600)])
+async def test_what_else_is_set_of_it_does_not_switch_it_on(
+    sqlite_database: Database, tmp_path: Path, settings: TacoSettings
+) -> None:
+    world, provider = world_with(
+        sqlite_database, tmp_path, calls("shell", {"text": OUTPUT}), answer=says(SHORT), settings=settings
+    )
+    await world.say("run it")
+    assert provider.asides == []
+    assert [result.content for result in results(provider.requests[1])] == [OUTPUT]
+
+
 @pytest.mark.requirement("Z-106")
 @pytest.mark.parametrize(
     "answer",
@@ -130,10 +143,13 @@ async def test_nothing_but_the_output_is_touched(sqlite_database: Database, tmp_
     assert provider.requests[1].system.stable == provider.requests[0].system.stable
 
 
-def world_with(database: Database, home: Path, first: Script, *, answer: Script) -> tuple[World, ScriptedProvider]:
+def world_with(
+    database: Database, home: Path, first: Script, *, answer: Script, settings: TacoSettings = ON
+) -> tuple[World, ScriptedProvider]:
     provider = ScriptedProvider(scripts=[first, says("Done.")], aside=answer)
     tool = FakeTool(spec=named("shell", category="exec"))
-    return World(database, home, provider, tools=(tool,), settings=Settings(tools=ToolSettings(taco=ON))), provider
+    given = Settings(tools=ToolSettings(taco=settings))
+    return World(database, home, provider, tools=(tool,), settings=given), provider
 
 
 def tokens(text: str) -> int:

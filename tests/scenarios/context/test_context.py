@@ -233,6 +233,18 @@ class TestWindow:
         assert await world.say("short") == ["ok"]
 
     @pytest.mark.requirement("W-24")
+    async def test_notes_that_fill_the_window_are_not_sent(self, sqlite_database: Database, tmp_path: Path) -> None:
+        provider = ScriptedProvider(context_window=self.SMALL, otherwise=says("ok", usage=Usage()))
+        world = World(sqlite_database, tmp_path, provider, settings=WITHOUT_MEMORY)
+        assert await world.say("hi") == ["ok"]
+        path = world.agent.instruction.notes.path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("- likes plovers\n" * 700)  # the ceiling by themselves
+        said, *_ = await world.say("hi again")
+        assert "context_window" in said
+        assert len(provider.requests) == 1
+
+    @pytest.mark.requirement("W-24")
     async def test_tools_that_fill_the_window_name_the_setting(self, sqlite_database: Database, tmp_path: Path) -> None:
         world = World(sqlite_database, tmp_path, ScriptedProvider(context_window=300))
         (said,) = await world.say("hi")

@@ -170,6 +170,19 @@ async def test_what_a_person_changes_in_the_file_stands_in_the_next_prompt(
     assert "no more plovers" in seen[2]
 
 
+@pytest.mark.requirement("B-16")
+async def test_a_change_that_makes_the_file_no_longer_is_seen_too(sqlite_database: Database, tmp_path: Path) -> None:
+    model = provider()
+    world = World(sqlite_database, tmp_path, model, settings=settings())
+    path = world.agent.instruction.notes.path
+    path.parent.mkdir(parents=True, exist_ok=True)
+    for number, at in enumerate(("at three", "at four.")):
+        path.write_text(f"- meets Bo {at}\n")
+        os.utime(path, ns=(number * 10**9, number * 10**9))
+        await world.say(f"when {number}")
+        assert f"meets Bo {at}" in model.requests[-1].system.volatile
+
+
 async def recorded(world: World) -> list[tuple[str, str]]:
     found = select(tool_call.c.tool, tool_call.c.verdict).order_by(tool_call.c.id)
     return [(row.tool, row.verdict) for row in await world.database.read(lambda conn: conn.execute(found).all())]

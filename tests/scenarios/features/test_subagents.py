@@ -435,7 +435,7 @@ async def test_it_inherits_what_was_recalled_and_people_see_what_it_does(
     assert [event.tool_name for event in shown if str(event.run).endswith("-sub")] == ["echo", "echo"]
 
 
-@pytest.mark.requirement("Z-98")
+@pytest.mark.requirement("Z-98", "Z-100")
 async def test_a_long_result_is_shortened_for_it_too(sqlite_database: Database, tmp_path: Path) -> None:
     reading = [calls("echo", {"text": "word " * 3_000}, id="x"), says("done")]
     provider = Two(hand("read it"), says("ok"), aside=says("just words"), tasks={"read it": reading})

@@ -170,6 +170,17 @@ async def test_points_at_which_nothing_waits(sqlite_database: Database, tmp_path
         ]
 
 
+@pytest.mark.requirement("W-53")
+@pytest.mark.parametrize("first", ["echo no >&2; exit 1", "sleep 30"])
+async def test_a_hook_that_fails_keeps_no_other_from_being_told_of_a_call(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, first: str
+) -> None:
+    failing = hook("post_tool_use", first, timeout_ms=300)
+    blocked, output = await fired(tmp_path, failing, hook("post_tool_use", 'echo "$TIELINE_TOOL"', timeout_ms=20_000))
+    assert (blocked, output) == ("", {"h": "echo\n"})
+    assert "hook h at post_tool_use" in caplog.text
+
+
 @pytest.mark.requirement("W-62")
 @pytest.mark.parametrize(
     ("script", "verdict"),

@@ -112,6 +112,23 @@ async def test_what_is_forgotten_on_one_machine_goes_from_the_database_and_from_
 
 
 @pytest.mark.requirement("G-151")
+async def test_what_is_forgotten_of_several_conversations_goes_from_each_home(
+    machines: tuple[Machine, Machine], clock: FakeClock
+) -> None:
+    one, other = machines
+    chats = [ConversationId(f"telegram:{number}") for number in range(3)]
+    for chat in chats:
+        notes.write(path_of(one.home, chat), "The safe: 1234.\n", at=clock.now())
+        for machine in machines:
+            await machine.files.sync(folder_of(chat))
+        assert path_of(other.home, chat).exists()
+        notes.erase(path_of(one.home, chat), None)
+        await one.files.sync(folder_of(chat))
+    await other.files.sync_all()
+    assert [chat for chat in chats if path_of(other.home, chat).exists()] == []
+
+
+@pytest.mark.requirement("G-151")
 async def test_a_change_by_hand_while_nobody_runs_counts(machines: tuple[Machine, Machine], clock: FakeClock) -> None:
     one, _ = machines
     notes.write(one.path, "Tea.\n", at=clock.now())

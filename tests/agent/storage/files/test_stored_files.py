@@ -28,6 +28,7 @@ from agent.storage.files.stored_files import StoredFiles
 from agent.storage.process_tables import file, file_content, file_part
 from agent.tools.output_files import Outputs
 from gateway.storage.repair import open_database
+from tests.agent.documents.make import SAMPLES
 from tests.fakes.clock import FakeClock
 
 T = TypeVar("T")
@@ -500,6 +501,18 @@ async def test_a_document_that_was_read_is_not_read_by_the_next_process(one: Hom
     assert await second.read(part) == read
     found, again = ((each.home / part.derived / "found.json").stat().st_mtime_ns for each in (one, two))
     assert again == found, "it was fetched, not written anew"
+
+
+@pytest.mark.requirement("Z-163")
+async def test_pictures_of_a_document_that_was_read_are_there_for_the_next_process(one: Home, two: Home) -> None:
+    part = FilePart(path="files/telegram_77_1/0-mixed.pdf", mime_type="application/pdf", name="mixed.pdf", size=1)
+    await one.put(part.path, (SAMPLES / "scans/mixed.pdf").read_bytes())
+    first, second = (Documents(each.home, DocumentSettings, files=each.files) for each in (one, two))
+    read = await first.read(part)
+    assert read is not None
+    assert await second.read(part) == read
+    [page] = read.pages
+    assert (two.home / page.path).read_bytes() == (one.home / page.path).read_bytes()
 
 
 @pytest.mark.requirement("G-144")
