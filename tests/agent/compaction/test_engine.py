@@ -603,6 +603,22 @@ class TestFailure:
         assert ("the service's words" in life.contents[0]) is not is_open
         assert life.model.asked == []
 
+    @pytest.mark.requirement("Z-31")
+    async def test_a_summary_that_a_service_wrote_has_its_record_too(self) -> None:
+        async def write(messages: Sequence[Message]) -> SummaryPart:
+            return SummaryPart(text="the service's words", sealed_by="service")
+
+        life = Life(write_summary=write)
+        life.talk(30, 310)
+        life.begin()
+        before = life.tokens
+        await life.engine.before_call(life.load())
+        summary, record = life.state.window[0].message.parts
+        assert isinstance(summary, SummaryPart)
+        assert summary.sealed_by == "service"
+        assert isinstance(record, CompactionPart)
+        assert (record.summary, record.tokens_before, record.mechanical) == ("the service's words", before, False)
+
     @pytest.mark.requirement("W-29")
     async def test_a_digest_takes_the_place_of_a_summary_that_takes_too_long(self) -> None:
         life = Life()

@@ -57,12 +57,20 @@ def test_orphaned_results_are_taken_out(messages: list[Message], left: int, answ
 
 
 @pytest.mark.requirement("Z-81")
-def test_it_is_silent_unless_a_dump_is_on(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    "messages",
+    [
+        pytest.param([USER, results("a")], id="a message that held nothing else"),
+        pytest.param([USER, use("a"), results("a", "b")], id="one of two results"),
+        pytest.param([USER, results("a", text="and thanks")], id="a result beside words"),
+    ],
+)
+def test_it_is_silent_unless_a_dump_is_on(messages: list[Message], caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        window = window_of(USER, results("a"))
+        window = window_of(*messages)
         mend(window, window.apply)
         assert caplog.text == ""
-        window = window_of(USER, results("a"))
+        window = window_of(*messages)
         mend(window, window.apply, aloud=True)
         assert "orphaned tool results" in caplog.text
 

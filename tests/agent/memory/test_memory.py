@@ -377,6 +377,7 @@ async def test_recall_answers_while_misses_cannot_be_written(sqlite_database: Da
     assert len(await room.missed()) >= BATCH
 
 
+@pytest.mark.requirement("Z-139")
 async def test_what_no_database_takes_is_given_up(database: Database, clock: FakeClock) -> None:
     log = MissLog(database, clock)
     log.note(CHAT, "moored \ud83d harbour", "hybrid")  # no error of the database's: its driver cannot write it down

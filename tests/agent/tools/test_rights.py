@@ -48,6 +48,7 @@ def expected(rank: AccessRole, touches: Touches, effects: frozenset[Effect]) -> 
     return "ask"
 
 
+@pytest.mark.requirement("G-46")
 @pytest.mark.parametrize("rank", RANKS)
 @pytest.mark.parametrize("touches", TOUCHES)
 @pytest.mark.parametrize("effects", ALL_EFFECTS, ids=lambda some: "+".join(sorted(some)) or "looks")

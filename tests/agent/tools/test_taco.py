@@ -80,6 +80,19 @@ async def test_the_shorter_output_takes_the_place_of_the_raw_one_which_is_kept(
     assert [result] == [part for one in await world.transcript() for part in one.message.tool_results], "stored so"
 
 
+@pytest.mark.requirement("Z-101")
+async def test_the_model_is_told_the_size_that_is_configured(sqlite_database: Database, tmp_path: Path) -> None:
+    world, provider = world_with(
+        sqlite_database,
+        tmp_path,
+        calls("shell", {"text": OUTPUT}),
+        answer=says(SHORT),
+        settings=replace(ON, target_tokens=120),
+    )
+    await world.say("run it")
+    assert "Write less than 120 tokens" in provider.asides[0].system.stable
+
+
 @pytest.mark.requirement("Z-98")
 async def test_each_long_output_of_a_turn_is_shortened(sqlite_database: Database, tmp_path: Path) -> None:
     both = calls_all([("shell", {"text": OUTPUT}, "call_1"), ("shell", {"text": f"{OUTPUT}\nmore"}, "call_2")])

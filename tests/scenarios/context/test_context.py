@@ -116,6 +116,20 @@ class TestNotes:
         world = World(sqlite_database, tmp_path, ScriptedProvider())
         assert await world.say("hi") == ["ok"]
 
+    @pytest.mark.requirement("B-50")
+    async def test_a_version_of_the_notes_that_cannot_be_kept_does_not_stop_the_turn(
+        self, sqlite_database: Database, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        provider = ScriptedProvider()
+        world = World(sqlite_database, tmp_path, provider)
+        path = path_of(tmp_path, KEY)
+        path.parent.mkdir(parents=True)
+        path.write_text("- likes plovers\n", "utf-8")
+        (path.parent / "versions").write_text("no folder", "utf-8")
+        assert await world.say("hi") == ["ok"]
+        assert "likes plovers" in provider.requests[0].system.volatile
+        assert "a version of the notes is not kept" in caplog.text
+
     @pytest.mark.requirement("B-27")
     async def test_notes_can_close_the_service(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider()

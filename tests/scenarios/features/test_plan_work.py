@@ -107,6 +107,16 @@ async def test_the_goal_that_a_plan_has_completed_is_completed_after_a_restart_t
     assert (await world.agent.operations.session_goal()).state == "completed"
 
 
+@pytest.mark.requirement("Z-36")
+async def test_no_model_is_paid_for_a_plan_in_a_chat_whose_login_is_refused(world: PlanWorld) -> None:
+    await world.drafted()
+    world.agent.goal.deps = replace(world.agent.goal.deps, reachable=lambda conversation: False)
+    await world.run(await world.due())
+    plan = await world.plan()
+    assert (plan.status, plan.why and plan.why.key) == ("failed", "goal_why_login")
+    assert (world.provider.asides, world.provider.requests) == ([], [])
+
+
 async def test_who_writes_does_not_wait_for_the_planner(sqlite_database: Database, tmp_path: Path) -> None:
     world = PlanWorld(sqlite_database, tmp_path, settings=Settings(plans=PlanSettings(give_way_secs=0.01)))
     world.provider.aside = Script(stalls=True)

@@ -21,9 +21,10 @@ from agent.storage.approval_rows import Approval
 from agent.storage.audit_rows import Record
 from agent.storage.database import Database
 from agent.tools.approvals import Word
+from agent.tools.files.edit import read
 from agent.tools.mcp.settings import McpSettings
 from agent.tools.settings import ApprovalSettings, HookSettings
-from tests.agent.world import ANN, World
+from tests.agent.world import ANN, World, offering
 from tests.fakes.mortal import Crash
 from tests.fakes.provider import Script, ScriptedProvider, calls, calls_all, says
 from tests.fakes.tools import ECHO, FakeTool, named
@@ -140,6 +141,22 @@ async def test_what_is_out_of_scope_is_denied_whatever_is_set(
     (result,) = await results(world)
     assert result.content == "echo was denied, out of scope: /etc/passwd is not in the workspace"
     assert any(isinstance(event, PermissionDenied) for event in world.events)
+
+
+@pytest.mark.requirement("B-36")
+async def test_what_turns_out_to_be_out_of_scope_while_it_runs_is_recorded_as_denied(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(scripts=[calls("read", {"path": "way.txt"}), says("done")])
+    world = World(sqlite_database, tmp_path, provider, tools=(read,), agent_md=offering("read"))
+    workspace = world.agent.tool.workspace
+    workspace.mkdir(parents=True)
+    (tmp_path / "secret.txt").write_text("1234")
+    (workspace / "way.txt").symlink_to(tmp_path / "secret.txt")
+    assert await world.say("go") == ["done"]
+    (result,) = await results(world)
+    assert (result.is_error, "links are not followed" in result.content) == (True, True)
+    assert [record.verdict for record in await records(world)] == ["denied"]
 
 
 @pytest.mark.requirement("G-17", "R-41", "W-50")

@@ -61,6 +61,20 @@ async def test_the_duration_of_a_call_is_told_in_milliseconds(sqlite_database: D
     assert ended.elapsed_ms == 1_500
 
 
+@pytest.mark.requirement("B-72")
+async def test_the_duration_of_a_call_that_fails_is_told_too(sqlite_database: Database, tmp_path: Path) -> None:
+    class Failing(FakeTool):
+        async def run(self, arguments: object, context: object) -> str:
+            world.clock.advance(1.5)
+            raise ToolError("no such row")
+
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"})])
+    world = World(sqlite_database, tmp_path, provider, tools=(Failing(),))
+    await world.say("go")
+    (ended,) = [event for event in world.events if isinstance(event, ToolEnded)]
+    assert (ended.is_error, ended.result_summary, ended.elapsed_ms) == (True, "no such row", 1_500)
+
+
 @pytest.mark.requirement("B-71", "B-72", "R-33")
 async def test_a_call_that_is_not_run_begins_and_ends_for_who_listens(
     sqlite_database: Database, tmp_path: Path
