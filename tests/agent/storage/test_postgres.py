@@ -36,7 +36,7 @@ async def opened(address: str, **settings: float) -> AsyncIterator[PostgresDatab
 
 
 async def at_once(database: PostgresDatabase, many: int, work: Callable[[Connection], Any]) -> list[Any]:
-    """What each of as many callers got, or its error."""
+    """The results of as many callers, or their errors."""
     got: list[Any] = []
 
     async def one() -> None:
