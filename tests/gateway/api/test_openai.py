@@ -207,6 +207,16 @@ UNSUPPORTED: list[dict[str, Any]] = [
         ]
     },
 ]
+UNSUPPORTED_RESPONSES: list[dict[str, Any]] = [
+    {"background": True},
+    {"truncation": "auto"},
+    {"include": ["reasoning.encrypted_content"]},
+    {"tools": [{"type": "web_search"}]},
+    {"reasoning": {"effort": "high"}},
+    {"instructions": "be rude"},
+    {"max_output_tokens": 10},
+    {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]},
+]
 
 
 @pytest.mark.requirement("G-119")
@@ -217,6 +227,17 @@ async def test_what_is_not_supported_is_refused_and_nothing_is_said(caller: Call
         assert await refused(call) == (400, "unsupported_parameter"), more
     usual: dict[str, Any] = {"n": 1, "temperature": 1, "tools": [], "response_format": {"type": "text"}}
     await client.chat.completions.create(model="tieline", user="anna", messages=HELLO, **usual)
+    assert len(caller.world.llm.calls) == 1
+
+
+@pytest.mark.requirement("G-119")
+async def test_what_a_response_does_not_support_is_refused_too(caller: Caller) -> None:
+    client = caller.client(await caller.key())
+    for more in UNSUPPORTED_RESPONSES:
+        call = client.responses.create(**{"model": "tieline", "user": "anna", "input": "hello", **more})
+        assert await refused(call) == (400, "unsupported_parameter"), more
+    usual: dict[str, Any] = {"background": False, "truncation": "disabled", "include": []}
+    await client.responses.create(model="tieline", user="anna", input="hello", **usual)
     assert len(caller.world.llm.calls) == 1
 
 

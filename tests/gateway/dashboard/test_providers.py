@@ -94,6 +94,13 @@ async def test_a_resting_key_is_named_by_its_number_and_used_again(world_of: Cal
 
 
 @pytest.mark.requirement("G-74")
+async def test_all_who_stand_in_are_shown_in_the_order_in_which_they_do(world_of: Callable[..., World]) -> None:
+    world = world_of(providers=("a", "b", "c"), config='[llm]\nfailover = ["c", "b"]\n')
+    async with world.process(), browsing(world) as owner:
+        assert "<dt>Stands in</dt><dd>c, then b</dd>" in await owner.page("/providers/a")
+
+
+@pytest.mark.requirement("G-74")
 async def test_models_are_searched_sorted_and_asked_for(owner: Browsing) -> None:
     world = owner.world
     provider = world.services.packages.models.providers.get("a")

@@ -155,6 +155,17 @@ async def test_a_mistake_stands_beside_its_field_and_nothing_is_written(owner: B
 
 
 @pytest.mark.requirement("G-78")
+async def test_mistakes_of_one_entry_of_a_list_stand_beside_their_fields_too(owner: Browsing) -> None:
+    typed = {"name": "builds", "secret": "short", "place": "nowhere", "mode": "say"}
+    form = await reviewed(owner, "/settings/webhooks/new", **typed)
+    for key, mistake in (("secret", "is too short"), ("place", "is no place"), ("template", "is missing")):
+        beside = re.search(rf'id="mistake-{key}" class="mistake"[^>]*>([^<]*)', form.page)
+        assert beside is not None, key
+        assert mistake in html.unescape(beside[1])
+    assert "webhooks (builds)" not in form.page, "none of them stands apart from its field"
+
+
+@pytest.mark.requirement("G-78")
 async def test_a_change_is_shown_as_a_difference_then_saved_with_comments_and_counts_at_once(owner: Browsing) -> None:
     file = source(owner.world)
     file.write_text(file.read_text().replace("merge_ms = 0", "merge_ms = 0  # the tests are in a hurry"))
@@ -248,6 +259,22 @@ async def test_what_was_shown_is_what_is_saved(owner: Browsing) -> None:
     assert "is not valid TOML" in (await owner.post("/settings/queue/save", **form.with_("save"))).json()["error"]
 
 
+@pytest.mark.requirement("G-79")
+async def test_an_entry_is_removed_only_as_it_was_shown(owner: Browsing) -> None:
+    path, file = "/settings/llm.providers/1", source(owner.world)
+    unseen = await owner.post(f"{path}/save", **Form(await owner.page(path)).with_("save-removal"))
+    assert "What will be removed" in unseen.text
+    shown = Form(unseen.text)
+    file.write_text(file.read_text().replace("[queue]", "[queue]\nmax_depth = 20"))
+    stale = await owner.post(f"{path}/save", **shown.with_("save-removal"))
+    assert "Somebody changed the file after you opened this page." in stale.text
+    assert 'name = "b"' in file.read_text(), "nothing goes that was shown otherwise"
+    assert await owner.actions() == []
+    await owner.act(f"{path}/save", **Form(stale.text).with_("save-removal"))
+    assert 'name = "b"' not in file.read_text()
+    assert "max_depth = 20" in file.read_text()
+
+
 @pytest.mark.requirement("G-75", "G-80")
 async def test_a_token_among_the_arguments_of_a_program_is_not_shown(world_of: Callable[..., World]) -> None:
     token = "sk-ant-api03-abcdefghijklmnopqrstuvwxyz0123456789"
@@ -306,6 +333,26 @@ async def test_a_secret_goes_into_a_file_of_its_own_and_never_comes_back(owner: 
         "api-key": "Tieline-one",
         "api_key": "Tieline-two",
     }
+
+
+@pytest.mark.requirement("G-80")
+async def test_each_secret_of_a_list_goes_into_a_file_of_its_own(owner: Browsing) -> None:
+    world, path = owner.world, "/settings/webhooks/new"
+    former = ["a-former-secret-of-length", "another-former-secret", "env:TIELINE_HOME"]
+    typed = {
+        "name": "builds",
+        "secret": "a-present-secret-of-length",
+        "place": "telegram:77",
+        "former_secrets": "\n".join(former),
+    }
+    form = await reviewed(owner, path, **typed)
+    await owner.act(f"{path}/save", **form.with_("save", **typed))
+    assert world.live.settings.webhooks[0].secrets == (typed["secret"], *former[:2], str(world.home))
+    kept = {file.read_text().strip(): stat.S_IMODE(file.stat().st_mode) for file in (world.home / "secrets").iterdir()}
+    assert kept == dict.fromkeys((typed["secret"], *former[:2]), 0o600)
+    pages = [form.page, await owner.page("/settings/webhooks/0"), await owner.page("/audit")]
+    shown = source(world).read_text() + "".join(pages)
+    assert not [secret for secret in kept if secret in shown]
 
 
 @pytest.mark.requirement("G-80")

@@ -95,6 +95,23 @@ def test_each_is_compared_with_the_one_before_it() -> None:
     assert (choice.incoming.text, choice.absorbed) == ("a\nb\nc\nd", (2, 3, 4))
 
 
+@pytest.mark.requirement("B-65", "G-13")
+@pytest.mark.parametrize(
+    "between",
+    [
+        pytest.param(said("b", 100, files=(PICTURE,)), id="a picture"),
+        pytest.param(said("/status", 100), id="a command"),
+        pytest.param(said("b", 100, person=PersonId("telegram:2")), id="somebody else's words"),
+    ],
+)
+def test_no_text_overtakes_what_stands_alone(between: Incoming) -> None:
+    left, order = rows(said("a", 0), between, said("c", 200), said("d", 300)), list[str]()
+    while (choice := choose(left, within=WITHIN)) is not None:
+        order.append(choice.incoming.text)
+        left = [row for row in left if row.id not in (choice.row.id, *choice.absorbed)]
+    assert order == ["a", between.text, "c\nd"]
+
+
 def test_a_run_that_was_begun_keeps_its_words() -> None:
     first, second = rows(said("a", 0), said("b", 100))
     for attempts in ((1, 0), (0, 1), (1, 1)):

@@ -11,6 +11,8 @@ from pydantic import SecretStr
 from agent.storage.timestamps import to_timestamp
 from gateway.events.deliveries import LONGEST_ASKED_S, MOST_WAITING, Answer, tried
 from gateway.events.subscriptions import GIVEN_UP_AFTER
+from gateway.operations.callbacks import OperationCallbacks
+from gateway.operations.event_deliveries import EventOperations
 from gateway.storage import event_rows
 from tests.fakes.running import running
 from tests.fakes.waiting import until
@@ -157,6 +159,26 @@ async def test_after_a_day_it_is_given_up_listed_and_can_be_sent_again(
     await bench.send()
     assert letters(hook.taken) == ["in-1", "in-2", "in-3"]
     assert bench.troubles.open == ()
+
+
+@pytest.mark.requirement("G-130")
+async def test_what_an_operator_sends_again_has_another_day(bench: Bench, hook: WebhookServer) -> None:
+    bench.post_to(hook)
+    hook.status = 500
+    await bench.letter()
+    bench.wait(DAY_S + 1)
+    await bench.send()
+    assert await bench.states() == ["given_up"]
+    callbacks = OperationCallbacks(events_retried=bench.deliveries.retried)
+    await EventOperations(bench.database, bench.clock, callbacks).retry({})
+    await bench.send()
+    bench.wait(DAY_S - 60)
+    await bench.send()
+    assert await bench.states() == ["open"], "the receiver still fails, and its new day is not over"
+    hook.status = 200
+    bench.wait(3700)
+    await bench.send()
+    assert letters(hook.taken) == ["in-1"]
 
 
 async def test_a_process_that_was_off_for_days_still_tries_once(bench: Bench, hook: WebhookServer) -> None:

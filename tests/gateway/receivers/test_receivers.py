@@ -79,6 +79,7 @@ async def test_greylisting_is_waited_out_over_a_restart_in_order(bench: Bench) -
     assert bench.troubles.open == ()
 
 
+@pytest.mark.requirement("G-114")
 async def test_an_address_that_is_refused_for_now_is_tried_again_alone(bench: Bench) -> None:
     async with smtp_server() as mail:
         bench.mail_by(mail, "ops@example.org", "later@example.org")
@@ -103,6 +104,7 @@ async def test_an_address_that_is_refused_for_now_is_tried_again_alone(bench: Be
     assert await bench.states() == ["sent", "sent"]
 
 
+@pytest.mark.requirement("G-114")
 async def test_an_address_that_was_taken_out_of_the_file_gets_nothing_any_more(bench: Bench) -> None:
     async with smtp_server() as mail:
         bench.mail_by(mail, "ops@example.org", "later@example.org")

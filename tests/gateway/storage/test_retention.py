@@ -7,7 +7,7 @@ from sqlalchemy import Connection, insert, select
 
 from agent.storage.database import Database
 from agent.storage.statements import first_since
-from agent.storage.tables import inbox, plan, session, task
+from agent.storage.tables import inbox, outbox, plan, session, task
 from gateway.storage.retention import prune
 from gateway.storage.tables import operator_action
 
@@ -52,6 +52,18 @@ async def test_what_is_open_stays_however_old_it_is_and_a_clock_set_back_removes
     assert removed >= 2
     assert set(left) >= {2, 4, 6}
     assert not set(left) & {1, 3}
+
+
+@pytest.mark.requirement("G-143")
+async def test_words_of_webhooks_go_however_their_sending_ended(database: Database) -> None:
+    def work(conn: Connection) -> list[str]:
+        for status in ("new", "sending", "sent", "dead", "dropped"):
+            values = {"conv": "telegram:1", "dedup": f"hook:builds:{status}", "payload": "{}", "created_at": 1}
+            conn.execute(insert(outbox), {**values, "status": status})
+        prune(conn, inbox_before=5, outbox_before=5, runs_before=5, audit_before=5, now=0)
+        return list(conn.execute(select(outbox.c.status).order_by(outbox.c.id)).scalars())
+
+    assert await database.write(work) == ["new", "sending"]
 
 
 async def test_plans_that_ended_and_tasks_of_ended_sessions_go(database: Database) -> None:

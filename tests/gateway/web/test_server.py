@@ -339,6 +339,7 @@ async def test_what_people_are_called_is_escaped(site: Site, visitor: Visitor) -
     ("health", "reasons"),
     [
         pytest.param(Health(state=State.CONNECTED), (), id="connected"),
+        pytest.param(Health(state=State.PAUSED, detail="by an operator"), (), id="paused, which somebody wanted"),
         pytest.param(Health(state=State.STARTING), (Reason("x", "starting"),), id="starting"),
         pytest.param(Health(state=State.FAILED, detail="bad token"), (Reason("x", "failed: bad token"),), id="failed"),
         pytest.param(

@@ -163,7 +163,7 @@ async def test_with_every_summary_failing_the_conversation_goes_on(sqlite_databa
     assert [int(text.split(":")[0]) for text in said] == list(range(30)), "people still have every word"
 
 
-@pytest.mark.requirement("W-63", "B-26", "H-39")
+@pytest.mark.requirement("W-63", "W-65", "B-26", "H-39")
 async def test_level_off_stops_and_says_what_helps(sqlite_database: Database, tmp_path: Path) -> None:
     world = World(sqlite_database, tmp_path, provider(), settings=settings(level="off"))
     answers = [(await world.say(f"{number}: " + "word " * 700))[0] for number in range(8)]

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from agent.compaction.selection import STUB, SUPERSEDED
 from agent.compaction.settings import CompressionSettings, MemorySettings
 from agent.core.tools import ToolContext, ToolSpec
@@ -40,6 +42,7 @@ def shown(world: World) -> list[Any]:
     return [*uses, *(part.content for part in parts if part.kind == "tool_result")]
 
 
+@pytest.mark.requirement("W-65")
 async def test_stubs_outlive_the_process_and_are_found_again(database: Database, tmp_path: Path) -> None:
     model = ScriptedProvider(otherwise=says("ok"))
     memory = MemorySettings(compression=CompressionSettings(pruning_strategy="reactive"))

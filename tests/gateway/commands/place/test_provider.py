@@ -87,6 +87,19 @@ async def test_a_switch_is_kept_with_its_source_and_published(world: World) -> N
 
 
 @pytest.mark.requirement("Z-65")
+async def test_a_model_that_is_named_with_the_provider_is_kept_with_it(world_of: Callable[..., World]) -> None:
+    world = world_of()
+    async with world.process():
+        await world.asks("/provider b/model-c", "now uses b (model-c)")
+        assert await model_for(world, "before the start") == "model-c"
+    async with world.process():
+        assert await model_for(world, "after the start") == "model-c"
+        await world.asks("/provider b", "now uses b (model-b)")
+    async with world.process():
+        assert await model_for(world, "without its name") == "model-b"
+
+
+@pytest.mark.requirement("Z-65")
 async def test_a_failed_switch_keeps_nothing(world: World) -> None:
     assert "There is no provider nope. There are: a, b." in await world.asks("/provider nope")
     assert "already uses a" in await world.asks("/provider a")
