@@ -13,12 +13,14 @@ from adapters.slack.diagnosis import withheld_by
 from adapters.slack.directory import Directory, UserGroups, groups_of
 from adapters.slack.manifest import SCOPES
 from adapters.slack.parse import parse_event
-from gateway.channels.inbound import MessageReceived
+from gateway.channels.document import Plain
+from gateway.channels.inbound import ButtonClicked, MessageReceived
 from gateway.channels.kit.keyed_queue import KeyedQueue
 from gateway.channels.kit.lookups import KEEP_S
+from gateway.channels.outbound import Button, Outbound
 from gateway.testing.harness import eventually
 from gateway.testing.harness import running as beside
-from tests.adapters.slack.world import ANN, World, running, workspace
+from tests.adapters.slack.world import ANN, DM, World, running, workspace
 from tests.doubles.slack_api import BOT_USER, TEAM
 from tests.fakes.clock import FakeClock
 
@@ -39,7 +41,7 @@ async def test_a_persons_user_groups_are_asked_for_once_and_told_with_each_messa
     async with workspace() as world:
         world.double.settings["scopes"] = ALL
         world.double.user_groups = {"S0OPS": [ANN, "U0BEN"], "S0DEV": [ANN], "S0NONE": []}
-        async with running(world, tmp_path):
+        async with running(world, tmp_path) as adapter:
             ann = await writes(world, "one")
             ben = await writes(world, "two", channel="C0GENERAL", user="U0BEN")
             cat = await writes(world, "three", channel="C0GENERAL", user="U0CAT")
@@ -52,6 +54,13 @@ async def test_a_persons_user_groups_are_asked_for_once_and_told_with_each_messa
                 "S0OPS",
                 "S0DEV",
             }
+            sent = await adapter.channel(DM).send(
+                Outbound(document=(Plain("Sure?"),), buttons=((Button(label="Yes", action="q:1:yes"),),))
+            )
+            await world.event(kind="action", ts=sent.id, action_id="q:1:yes")
+            await eventually(lambda: any(isinstance(one, ButtonClicked) for one in world.admitted))
+            pressed = next(one for one in world.admitted if isinstance(one, ButtonClicked))
+            assert pressed.sender.platform_roles == {"S0OPS", "S0DEV"}, "who may allow a call does so by a button"
             assert len(world.calls(ASKS)) == 1
 
 

@@ -117,6 +117,16 @@ async def test_an_answer_counts_in_the_sign_in_that_began_it_alone(there: Browsi
 
 
 @pytest.mark.requirement("G-101")
+async def test_a_login_from_behind_a_proxy_comes_back_to_its_address(
+    world_of: Callable[..., World], guarded: str
+) -> None:
+    world = world_of(config=f'{entry(guarded)}[web]\npublic_url = "https://chat.example.org"\n')
+    async with world.process(), browsing(world) as owner:
+        asked = parse_qs(urlsplit(await begun(owner)).query)
+        assert asked["redirect_uri"] == ["https://chat.example.org/mcp-login"]
+
+
+@pytest.mark.requirement("G-101")
 async def test_a_no_of_the_server_is_told(there: Browsing) -> None:
     owner = there
     state = parse_qs(urlsplit(await begun(owner)).query)["state"][0]

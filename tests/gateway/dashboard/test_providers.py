@@ -149,3 +149,19 @@ async def test_times_and_failures_of_the_last_days_outlive_the_process(world_of:
         assert "The last 7 days" in page
         assert "The last 24 hours" not in page
         assert "good" not in page
+
+
+@pytest.mark.requirement("G-112")
+async def test_a_provider_that_never_answered_shows_its_failures(world_of: Callable[..., World]) -> None:
+    world = world_of(config=f"{QUICK}[llm]\nfailover = ['b']\n")
+    async with world.process():
+        world.llm.fails(kind="error", status=500, times=100, model="model-a")
+        await world.answered("good morning")
+    async with world.process(), browsing(world) as owner:
+        page = await owner.page("/providers/a")
+        assert "No turn asked it" not in page
+        for row in re.findall(r'<th scope="row">The last [^<]+</th>(.*?)</tr>', page, re.DOTALL):
+            answers, *_, failed = re.findall(r'<td data-label="[^"]*" class="number[^"]*">([^<]*)</td>', row)
+            assert int(answers) == 0
+            assert int(failed) > 0
+            assert f"{failed} busy, too slow or cut off" in row

@@ -673,6 +673,7 @@ async def test_each_field_has_a_plain_label_beside_the_key_of_the_file(owner: Br
     assert '<label for="field-mode">Mode <code>mode</code>' in await owner.page("/settings/queue")
 
 
+@pytest.mark.requirement("G-109")
 @pytest.mark.parametrize(
     ("name", "label"),
     [
@@ -680,6 +681,13 @@ async def test_each_field_has_a_plain_label_beside_the_key_of_the_file(owner: Br
         ("llm", "LLM"),
         ("upload_timeout_s", "Upload timeout (seconds)"),
         ("usd_per_million_chars", "USD per million chars"),
+        ("always_slower_secs", "Always slower (seconds)"),
+        ("linger_ms", "Linger (milliseconds)"),
+        ("idle_minutes", "Idle (minutes)"),
+        ("max_age_hours", "Max age (hours)"),
+        ("attachment_days", "Attachment (days)"),
+        ("page_kb", "Page (KB)"),
+        ("max_mb", "Max (MB)"),
         ("daily_usd", "Daily (USD)"),
         ("days", "Days"),
         ("api_base_url", "API base URL"),

@@ -75,6 +75,18 @@ async def test_the_text_that_was_shown_is_approved_and_no_other(with_skills: Bro
     assert done == ["skills.approve", "skills.revoke"]
 
 
+@pytest.mark.requirement("G-76")
+async def test_what_was_found_stays_in_sight_once_it_is_approved(with_skills: Browsing) -> None:
+    owner, found = with_skills, "It tells the model to pass over rules or people."
+    page = await owner.page("/skills/harmful")
+    assert found in page
+    await owner.act("/skill/approve/harmful", digest=digest_on(page))
+    approved = await owner.page("/skills/harmful")
+    assert "may be used" in approved
+    assert found in approved
+    assert "found nothing" in await owner.page("/skills/travel-plan")
+
+
 async def test_a_file_that_changed_a_moment_ago_is_shown_as_it_is(with_skills: Browsing) -> None:
     owner, world = with_skills, with_skills.world
     write(world, "harmful", HARMFUL.replace("previous", "earlier"))

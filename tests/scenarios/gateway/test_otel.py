@@ -1,6 +1,8 @@
 """Turns of a whole gateway reach a collector as spans; a collector that fails costs spans and nothing else."""
 
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from email.utils import format_datetime
 
 import anyio
 import pytest
@@ -289,6 +291,15 @@ async def test_a_collector_that_is_away_holds_nothing_up(world_of: Worlds, colle
         collector.status = 200
         await seen(world, collector, TURN, "delivery", times=2)
         assert told(world) == []
+
+
+@pytest.mark.requirement("G-127")
+async def test_the_moment_that_a_collector_names_is_waited_for(world_of: Worlds, collector: OtlpCollector) -> None:
+    async with world_of(config=configured(collector)).process() as world:
+        again_at = world.clock.now() + timedelta(seconds=200)
+        collector.status, collector.retry_after = 503, format_datetime(again_at, usegmt=True)
+        await world.answered("the first of all words", "the first")
+        assert 100 < await world.services.otel.traces.send() <= 200
 
 
 @pytest.mark.requirement("G-127")
