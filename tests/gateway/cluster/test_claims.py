@@ -100,7 +100,8 @@ ACCOUNTS = (PolledSettings(type="telegram"), CalledSettings(type="slack"))
 async def test_a_polled_account_is_heard_by_one_and_one_that_is_called_by_each(
     joined: PostgresDatabase, clock: FakeClock, tmp_path: Path
 ) -> None:
-    await given_to(joined, "other")
+    for account in ACCOUNTS:  # the other process asked for both first
+        await given_to(joined, "other", f"account:{account.type}")
     ingress = House(clock, tmp_path, *ACCOUNTS, ownership=Claims(joined, hears=True, works=False))
     await ingress.accounts.open_all()
     async with running(ingress.run):

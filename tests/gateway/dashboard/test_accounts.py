@@ -152,6 +152,12 @@ async def test_an_account_is_added_answers_and_is_removed_without_a_restart(owne
     assert "telegram@second" in page
     assert world.services.accounts.health()["telegram"].hears, "the other one did not notice"
     opened = Form(await owner.page("/settings/channels/0"))
+    wrong = Form((await owner.post("/settings/channels/0/save", **opened.with_("review", token="123456:a-third"))).text)
+    assert 'id="mistake-token"' in wrong.page
+    tried = (await owner.actions())[-1]
+    assert (tried.action, tried.subject, tried.name) == ("accounts.try", "telegram@second", "Operator")
+    assert "123456:a-third" not in wrong.page + repr(tried)
+    assert world.services.accounts.health()["telegram@second"].hears, "it goes on with what it had"
     removal = Form((await owner.post("/settings/channels/0/save", **opened.with_("removal"))).text)
     await owner.act("/settings/channels/0/save", **removal.with_("save-removal"))
     await until(lambda: "telegram@second" not in world.services.accounts.health())

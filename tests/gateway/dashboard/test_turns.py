@@ -19,7 +19,7 @@ from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.dashboard.looking import looking
 from tests.gateway.traces.examples import trace
-from tests.gateway.world import World
+from tests.gateway.world import BOB, World
 
 
 async def traced(owner: Browsing, count: int = 1) -> list[TurnTrace]:
@@ -55,6 +55,22 @@ async def test_a_turn_is_found_and_shown_as_a_waterfall(owner: Browsing) -> None
         for path in ("/turns", f"/turns/{trace.run}"):
             assert "hello" not in (await client.get(path)).text, path
         assert "<strong>Turn of Person 77</strong>" in (await client.get("/turns")).text
+
+
+@pytest.mark.requirement("G-67")
+@pytest.mark.parametrize(
+    "beside", ["", "&days=7", "&outcome=answered&days=1", "&sort=cost&descending=1", "&provider=a"]
+)
+async def test_turns_of_one_person_are_found_whatever_else_is_asked(owner: Browsing, beside: str) -> None:
+    await owner.world.asks("hello")
+    await owner.world.asks("good morning", person=BOB)
+    anns, bobs = sorted(await traced(owner, 2), key=lambda one: str(one.person))
+    page = await owner.page(f"/turns?person=telegram:{BOB}{beside}")
+    assert f"/turns/{bobs.run}" in page
+    assert f"/turns/{anns.run}" not in page
+    place = await owner.page(f"/turns?conversation={anns.conversation}{beside}")
+    assert f"/turns/{anns.run}" in place
+    assert f"/turns/{bobs.run}" not in place
 
 
 async def test_a_turn_without_a_trace_is_said(owner: Browsing) -> None:

@@ -364,6 +364,28 @@ async def test_a_taken_conversation_is_let_go_without_a_word(database: Database)
     assert [(work.epoch, work.attempt) for work in services.given] == [(1, 1), (3, 2)]
 
 
+@pytest.mark.requirement("B-60")
+async def test_who_lost_a_conversation_between_two_turns_begins_no_other_there(database: Database) -> None:
+    async def turn(_: Work) -> None:
+        return
+
+    services = House(database, turn, timing=replace(QUICK, linger=60, heartbeat=60, look_around=60))
+    async with services.running():
+        await services.says(CHAT, "a")
+        await until(partial(is_answered, database, "a"))
+        assert services.registry.awake == (CHAT,), "it stays for the next message"
+
+        def take(conn: Connection) -> int | None:
+            conversation_rows.force_release(conn, CHAT, epoch=1)
+            return conversation_rows.claim(conn, CHAT, worker="theirs", run="theirs", now=0, until=1 << 60)
+
+        assert await database.write(take) == 2
+        await services.says(CHAT, "b")
+        await until(lambda: services.registry.awake == ())
+        assert [work.incoming.text for work in services.given] == ["a"], "the other owner does it"
+        assert await database.read(statuses) == {"done": 1, "new": 1}
+
+
 async def test_a_turn_that_lost_its_lease_is_cut_off(database: Database) -> None:
     ended = anyio.Event()
 

@@ -39,6 +39,8 @@ class Counting:
         self.asked.append(attachment.name)
         if attachment.handle == "gone":
             raise ChannelRejected("it is gone")
+        if attachment.handle == "slow":
+            await anyio.sleep_forever()
         await anyio.Path(to).write_text(attachment.handle)
         return len(attachment.handle)
 
@@ -83,6 +85,18 @@ async def test_own_files_come_first_and_ten_together(kept: Attachments, source: 
     assert [part.quoted for part in result.files] == [False] * len(own) + [True]
     assert result.notes == (
         "[The file c.txt of the quoted message could not be read: I take 10 files with one message]",
+    )
+
+
+@pytest.mark.requirement("Z-151")
+async def test_those_for_which_there_was_no_time_are_named(tmp_path: Path, source: Counting) -> None:
+    kept = Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1, within_s=0.5)
+    said = reply("50", file("own.txt"), quoted=(replace(PHOTO, handle="slow"), file("b.txt")))
+    result = await fetched(kept, source, said)
+    assert [part.name for part in result.files] == ["own.txt"]
+    assert result.notes == tuple(
+        f"[The file {name} of the quoted message could not be read: the platform did not hand it over]"
+        for name in ("a.txt", "b.txt")
     )
 
 

@@ -39,7 +39,7 @@ ROLES = [{"name": "viewer", "people": ["web:anna"]}]
 OF_ANNA = Grant(subject="web:anna", kind="person", role="blocked", granted_by="web:operator", at=1)
 
 
-@pytest.mark.requirement("G-68")
+@pytest.mark.requirement("G-68", "G-69")
 def test_the_dashboard_asks_for_the_rights_of_now(tmp_path: Path) -> None:
     settings = read({"roles": ROLES}, {}, home=tmp_path, source=None)
     rights = Rights(Live(settings), AccessBook(), Decisions(), IdentityBook())

@@ -10,15 +10,15 @@ import pytest
 from sqlalchemy import Connection, select, update
 
 from agent.core.ids import ConversationId, PersonId
-from agent.inbox import HeldRoles
+from agent.inbox import HeldRoles, Incoming
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
-from agent.storage.payloads import decode_incoming, decode_outgoing
+from agent.storage.payloads import decode_incoming, decode_outgoing, encode_incoming
 from agent.storage.tables import inbox, outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.phrases.catalogue import UsageError, read_catalogue
 from gateway.scheduler import ledger, store
-from gateway.scheduler.firing import FiringDeps
+from gateway.scheduler.firing import AT_ONCE, FiringDeps
 from gateway.scheduler.process_scheduler import ProcessScheduler
 from gateway.scheduler.runner import LOOK_EVERY_S, Runner
 from gateway.scheduler.schedule import Action, Creator, Plan, Schedule
@@ -310,6 +310,34 @@ async def test_after_three_failures_it_is_switched_off_and_those_concerned_are_t
     assert len(await lite.asked()) == 3
 
 
+@pytest.mark.requirement("Z-22")
+async def test_all_tasks_of_one_moment_come_before_people_but_those_that_are_spread(lite: Room) -> None:
+    lite.settings = SchedulerSettings(spread_s=1.0)
+    for number in range(AT_ONCE + 1):
+        await lite.set(in_(lite.clock, minutes=1), f"task {number}", action="ask")
+    ann = Incoming(text="from Ann", received_at=lite.clock.now())
+    admit = partial(inbox_rows.admit, conversation=HERE, kind="message", dedup="ann", payload=encode_incoming(ann))
+    await lite.write(lambda conn: admit(conn, at=to_timestamp(lite.clock.now()), limit=None))
+    await lite.passes(minutes=1)
+    now = to_timestamp(lite.clock.now() + timedelta(minutes=1))
+    due = await lite.database.read(lambda conn: inbox_rows.due(conn, HERE, now=now))
+    order = [row.incoming.text for row in due]
+    assert order.index("from Ann") == AT_ONCE
+    assert all(f"task {number}" in order[number] for number in range(AT_ONCE))
+
+
+@pytest.mark.requirement("G-15")
+async def test_a_one_shot_whose_place_cannot_be_reached_stays_and_is_tried_again(lite: Room) -> None:
+    await lite.set(in_(lite.clock, minutes=1), "feed the cat", action="ask")
+    lite.gone = "you are blocked"
+    await lite.passes(minutes=1)
+    assert (lite.outcomes, await lite.states()) == (["unreachable"], {"active": 1})
+    lite.gone = None
+    await lite.passes(minutes=1)
+    assert len(await lite.asked()) == 1
+
+
+@pytest.mark.requirement("G-15")
 async def test_a_failed_one_shot_stays_and_is_tried_again(lite: Room) -> None:
     await lite.set(in_(lite.clock, minutes=1), "look", action="ask")
     await lite.passes(minutes=1)

@@ -100,6 +100,7 @@ def test_a_secret_of_the_configuration_is_masked_wherever_it_stands(secret: str,
     assert secret not in Redactor([secret])(f"{before}{secret}{after}").replace(MASK, "\0")
 
 
+@pytest.mark.requirement("G-28")
 def test_a_secret_in_a_url_is_masked_too() -> None:
     assert "p%40ss%2Fword" not in Redactor(["p@ss/word"])("https://x/?q=p%40ss%2Fword")
 

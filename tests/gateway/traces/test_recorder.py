@@ -298,6 +298,15 @@ async def test_a_share_is_kept_and_figures_count_every_turn(traced: Traced) -> N
 
 
 @pytest.mark.requirement("G-64")
+async def test_a_turn_that_waited_long_in_the_queue_is_slow_however_quick_it_was(traced: Traced) -> None:
+    traced.settings = TraceSettings(sample=0.0, always_slower_s=30)
+    for number, waited_ms in enumerate((31_000, 10)):
+        traced.begins(RunId(f"r{number}"), inbox=number, waited_ms=waited_ms)
+        traced.ends(RunId(f"r{number}"))
+    assert [one.run for one in await traced.traces()] == ["r0"]
+
+
+@pytest.mark.requirement("G-64")
 async def test_nothing_is_noted_where_it_is_switched_off(traced: Traced) -> None:
     traced.begins()
     traced.settings = TraceSettings(enabled=False)
