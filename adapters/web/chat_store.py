@@ -69,6 +69,10 @@ class ChatFiles:
     async def name(self, person: str, session: str, title: str) -> None:
         await to_thread.run_sync(write_name, self._folder / person, session, title)
 
+    async def remove_names(self, person: str) -> None:
+        """Fine when there are none."""
+        await anyio.Path(self._folder / person / NAMES).unlink(missing_ok=True)
+
     def _sessions(self, person: str) -> Mapping[str, int]:
         return {path.stem: path.stat().st_mtime_ns for path in (self._folder / person).glob("*.jsonl")}
 
@@ -102,6 +106,7 @@ class ChatLines:
         if names != before:
             with _as_disk():
                 await self._lines.replace(f"{person}/{NAMES}", [json.dumps(names, ensure_ascii=False)])
+            await self._files.remove_names(person)  # taken over; what a person removes must not stay here
 
 
 class LineJournal:

@@ -329,6 +329,7 @@ REGISTER: dict[str, tuple[str, str]] = {
     "adapters/web/messages.py Journal.remove": (".unlink", WEB),
     "adapters/web/chat_store.py read_names": (".read_bytes", WEB),
     "adapters/web/chat_store.py write_name": (".mkdir .replace os.fdopen os.open", WEB),
+    "adapters/web/chat_store.py ChatFiles.remove_names": (".unlink anyio.Path", WEB),
     "adapters/web/chat_store.py ChatFiles._sessions": (".glob", WEB),
     "adapters/web/chat_store.py LineJournal.read": (".rename", WEB),
     "adapters/web/chat_store.py LineJournal.remove": (".unlink anyio.Path", WEB),

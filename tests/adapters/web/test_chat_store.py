@@ -105,6 +105,9 @@ async def test_files_of_a_version_that_kept_them_are_taken_over_once(
         ["Tea?", "Coffee?"],
         ["Hot drinks"],
     )
+    await one.remove(ANN)
+    kept = {path.name: path.read_text() for path in (tmp_path / "one").rglob("*") if path.is_file()}
+    assert not [name for name, text in kept.items() if "Tea" in text or "drinks" in text.lower()]
 
 
 async def test_a_database_that_fails_is_told_as_a_disk_that_does(clock: FakeClock, tmp_path: Path) -> None:
