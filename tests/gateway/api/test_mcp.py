@@ -53,7 +53,9 @@ async def test_other_agents_send_ask_search_and_see_schedules(caller: Caller) ->
 
 @pytest.mark.requirement("G-122")
 async def test_an_agent_has_the_tools_and_places_of_its_key_alone(caller: Caller) -> None:
-    key = await caller.key("agent", "search", "send", places=("telegram:77",))
+    await caller.world.asks("/remind every day at 9:00 water the plants", person="78")
+    said = list(caller.world.screen("78").shown)
+    key = await caller.key("agent", "search", "send", "schedules", places=("telegram:77",))
     wrong = (
         ("ask", {"place": "telegram:77", "text": "x"}, "no tool 'ask'"),
         ("send", {"place": "telegram:78", "text": "x"}, "does not reach"),
@@ -62,14 +64,19 @@ async def test_an_agent_has_the_tools_and_places_of_its_key_alone(caller: Caller
         ("send", {"place": "nowhere", "text": "x"}, "no place"),
         ("search_conversations", {"words": "x", "place": "telegram:78"}, "does not reach"),
         ("search_conversations", {"words": " "}, "is empty"),
+        ("schedules", {"place": "telegram:78"}, "does not reach"),
     )
     async with connected(caller, key) as client:
-        assert [tool.name for tool in (await client.list_tools()).tools] == ["send", "search_conversations"]
+        assert [tool.name for tool in (await client.list_tools()).tools] == [
+            "send",
+            "search_conversations",
+            "schedules",
+        ]
         for name, given, told in wrong:
             text, is_error = await used(client, name, **given)
             assert is_error, (name, given)
             assert told in text, (name, given, text)
-    assert caller.world.screen("78").shown == []
+    assert caller.world.screen("78").shown == said
     assert not caller.world.llm.calls
 
 

@@ -189,6 +189,25 @@ async def test_accounts_follow_the_file(world: World, bots: Bot) -> None:
 
 
 @pytest.mark.requirement("G-81")
+async def test_a_pause_stays_when_the_account_is_changed(world_of: Callable[[], World], bots: Bot) -> None:
+    section = (
+        f'\n[[channels]]\ntype = "telegram"\naccount = "second"\ntoken = "{bots.token}"\napi_base_url = "{bots.url}"\n'
+    )
+    world = world_of()
+    world.config = section
+    async with world.process(), browsing(world) as owner:
+        await owner.act("/accounts/pause/telegram@second")
+        world.accounts.clear()
+        world.config = f"{section}poll_timeout_s = 1\n"
+        world.reload()
+        await until(lambda: any(getattr(one, "poll_timeout_s", 0) == 1 for one in world.services.accounts.settings))
+        assert str(world.services.accounts.health()["telegram@second"].state) == "paused"
+        assert "telegram@second" not in world.accounts, "it is not opened"
+        assert await owner.act("/accounts/resume/telegram@second") == "telegram@second is open again."
+        await until(lambda: world.services.accounts.health()["telegram@second"].hears)
+
+
+@pytest.mark.requirement("G-81")
 async def test_a_pause_goes_with_its_account(world_of: Callable[[], World], bots: Bot) -> None:
     section = (
         f'\n[[channels]]\ntype = "telegram"\naccount = "second"\ntoken = "{bots.token}"\napi_base_url = "{bots.url}"\n'

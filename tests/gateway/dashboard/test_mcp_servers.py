@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.ids import ConversationId
 from agent.tools.mcp.settings import ServerSettings
 from gateway.dashboard.program.mcp_servers import transport_of
+from gateway.running.added_servers import SETTING
+from gateway.storage import settings_rows
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
 from tests.gateway.dashboard.test_settings import Form
@@ -88,6 +91,22 @@ async def test_one_is_added_and_removed_at_runtime(owner: Browsing) -> None:
     assert servers.all == ()
     done = [(one.action, one.subject, one.detail) for one in await owner.actions()]
     assert done == [("mcp.add", "far", "127.0.0.1:9"), ("mcp.remove", "far", "")]
+
+
+@pytest.mark.requirement("G-75")
+async def test_one_that_this_version_does_not_take_any_more_is_told_of_and_removed(
+    world_of: Callable[..., World],
+) -> None:
+    world = world_of()
+    async with world.process():
+        url = "ftp://127.0.0.1/mcp"  # as an earlier version may have taken it
+        await world.database.write(lambda conn: settings_rows.put(conn, ConversationId("mcp:far"), SETTING, url, at=1))
+    async with world.process(), browsing(world) as owner:
+        page = await owner.page("/mcp")
+        assert "<strong>far</strong>" in page
+        assert "This version does not take it any more." in page
+        assert await owner.act("/mcp-server/remove/far") == "far is removed."
+        assert "far" not in await owner.page("/mcp")
 
 
 async def test_what_a_server_calls_its_tools_is_no_markup(owner: Browsing) -> None:

@@ -216,6 +216,30 @@ allow_private = ["127.0.0.1"]
 
 
 @pytest.mark.requirement("G-142")
+async def test_what_was_given_up_for_one_receiver_is_sent_again_to_no_other(world_of: Callable[..., World]) -> None:
+    async with webhook_server() as hook:
+        hook.status = 503
+        config = "".join(
+            f'''
+[[events]]
+name = "{name}"
+url = "{hook.url}/hook/{name}"
+secret = "{SECRET}"
+allow_private = ["127.0.0.1"]
+'''
+            for name in ("crm", "erp")
+        )
+        async with world_of(config=config).process() as world, browsing(world) as owner:
+            await world.answered("hello")
+            rows = await world.database.read(partial(event_rows.newest, most=10))
+            for row in rows:
+                await world.database.write(partial(event_rows.give_up, id=row.id, now=row.created_at, why="no answer"))
+            assert await owner.act("/programs/events/retry-all/erp") == "1 event is sent to erp again."
+            left = await world.database.read(partial(event_rows.newest, most=10, state="given_up"))
+            assert [row.subscription for row in left] == ["crm"]
+
+
+@pytest.mark.requirement("G-142")
 async def test_a_receiver_that_has_ended_it_is_told_again(world_of: Callable[..., World]) -> None:
     async with webhook_server() as hook:
         config = f"""

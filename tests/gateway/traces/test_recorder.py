@@ -209,6 +209,19 @@ async def test_what_subagents_do_is_of_the_turn_and_marked(traced: Traced) -> No
 
 
 @pytest.mark.requirement("G-63")
+async def test_tries_stand_with_the_caller_that_made_them(traced: Traced) -> None:
+    traced.begins()
+    traced.publish(SubagentStarted(conversation=HERE, run=RUN, request=INNER, agent="reader", steps=5))
+    again = {"conversation": HERE, "provider": "main", "attempt": 1, "after_s": 0.5, "reason": "Busy"}
+    traced.publish(RetryScheduled(run=INNER, **again), RetryScheduled(run=INNER, **again))  # type: ignore[arg-type]
+    traced.publish(billed(), decided())
+    traced.publish(billed(INNER), decided(INNER))
+    traced.ends()
+    calls = of_kind(await traced.trace(), "model")
+    assert {call.subagent: call.retries for call in calls} == {False: 0, True: 2}
+
+
+@pytest.mark.requirement("G-63")
 async def test_side_calls_count_where_a_compaction_of_the_turn_makes_them_and_else_stand_beside(traced: Traced) -> None:
     traced.begins()
     traced.publish(CompactTriggered(conversation=HERE, run=RUN, stage="hard", tokens_before=900))

@@ -9,6 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from agent.storage.tables import turn
+from gateway.channels.errors import ChannelRejected
 from gateway.otel.exporter import MOST_WITH_CONTENT
 from gateway.otel.work import context_of_work
 from tests.fakes.otlp_collector import KEY, OtlpCollector, SeenSpan, otlp_collector
@@ -105,6 +106,19 @@ async def test_a_tool_that_failed_has_the_status_of_an_error(world_of: Worlds, c
     tool = collector.named("execute_tool calculate")
     assert (tool.failed, tool.attributes["error.type"]) == (True, "_OTHER")
     assert not collector.named(TURN).failed, "the turn went on with that"
+
+
+@pytest.mark.requirement("G-124")
+async def test_a_message_that_was_given_up_has_the_status_of_an_error(
+    world_of: Worlds, collector: OtlpCollector
+) -> None:
+    async with world_of(config=configured(collector)).process() as world:
+        world.screen().fail("send", ChannelRejected("bad request"), times=2)
+        await world.say("the first of all words")
+        await seen(world, collector, TURN, "delivery")
+    given_up = next(span for span in collector.spans if span.name == "delivery")
+    assert (given_up.failed, given_up.attributes["error.type"]) == (True, "dead_letter")
+    assert not collector.named(TURN).failed, "the turn itself went well"
 
 
 @pytest.mark.requirement("G-124")

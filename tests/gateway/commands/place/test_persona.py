@@ -45,6 +45,23 @@ async def test_a_persona_answers_from_the_next_message_on_and_after_a_restart(wo
         assert "like a pirate" not in str(world.llm.bodies[-1]["messages"][0])
 
 
+@pytest.mark.requirement("B-03")
+async def test_the_persona_of_a_section_answers_there_and_nowhere_else(world_of: Callable[..., World]) -> None:
+    world = world_of(config=f'[[places]]\nmatch = "telegram:{GROUP}"\npersona = "pirate"\n')
+    write(world, "pirate", PIRATE)
+    async with world.process():
+        await world.say("ahoy", chat=GROUP)
+        await world.shows("ahoy", GROUP)
+        assert "like a pirate" in str(world.llm.bodies[-1]["messages"][0])
+        await world.say("elsewhere")
+        await world.shows("elsewhere")
+        assert "like a pirate" not in str(world.llm.bodies[-1]["messages"][0])
+        assert "From the next message on I am default." in await world.asks("/persona default", chat=GROUP)
+        await world.say("again", chat=GROUP)
+        await world.shows("again", GROUP)
+        assert "like a pirate" not in str(world.llm.bodies[-1]["messages"][0]), "what people chose counts more"
+
+
 async def test_a_persons_choice_of_provider_stands_before_the_personas(world: World) -> None:
     write(world, "pirate", PIRATE)
     await world.asks("/model other", "now asks")

@@ -156,6 +156,7 @@ async def test_one_that_crashes_is_started_again_later_each_time(services: House
     assert services.failed == []
 
 
+@pytest.mark.requirement("Z-35")
 async def test_one_that_ends_by_itself_is_started_again_too(services: House, clock: FakeClock) -> None:
     services.opened["telegram"].ends = [None]
     async with running(services.run):
