@@ -373,7 +373,7 @@ async def test_who_lost_a_conversation_between_two_turns_begins_no_other_there(d
     async with services.running():
         await services.says(CHAT, "a")
         await until(partial(is_answered, database, "a"))
-        assert services.registry.awake == (CHAT,), "it stays for the next message"
+        assert CHAT in services.registry.awake, "it stays for the next message"
 
         def take(conn: Connection) -> int | None:
             conversation_rows.force_release(conn, CHAT, epoch=1)

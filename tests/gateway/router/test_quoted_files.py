@@ -90,7 +90,7 @@ async def test_own_files_come_first_and_ten_together(kept: Attachments, source: 
 
 @pytest.mark.requirement("Z-151")
 async def test_those_for_which_there_was_no_time_are_named(tmp_path: Path, source: Counting) -> None:
-    kept = Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1, within_s=0.5)
+    kept = Attachments(tmp_path, read_catalogue(), limit_mb=lambda: 1, within_s=3)
     said = reply("50", file("own.txt"), quoted=(replace(PHOTO, handle="slow"), file("b.txt")))
     result = await fetched(kept, source, said)
     assert [part.name for part in result.files] == ["own.txt"]
