@@ -347,6 +347,7 @@ BROKEN: Sequence[tuple[str, dict[str, Any], tuple[int, str]]] = [
     ("a file of the machine", at("file:///etc/passwd"), UNSUPPORTED),
     ("a stored file", {"type": "file", "file": {"file_id": "file-7"}}, UNSUPPORTED),
     ("no base64", at("data:image/png;base64,@@@@"), (400, "invalid_base64")),
+    ("signs that are none", at(f"{url()[:-8]}@@@@{url()[-8:]}"), (400, "invalid_base64")),
     ("cut base64", at(url(PNG)[:-3]), (400, "invalid_base64")),
     ("letters of others", at("data:image/png;base64,äää"), (400, "invalid_base64")),
     ("nothing in it", at("data:image/png;base64,"), (400, "invalid_base64")),
