@@ -50,8 +50,8 @@ ELSEWHERE = {
     r"run --role": "tests/cluster/crew.py",
     r"mcp login": "tests/program/test_mcp_login.py",
     r"migrate --check": "tests/gateway/cli/test_migrate.py",
-    r"migrate --to": "tests/program/test_to_postgresql.py",
-    r"restore \S+0015_forgetting": "tests/gateway/backup/test_restore.py",
+    r"migrate --to": "tests/gateway/cli/test_migrate.py",
+    r"restore \S+\.db": "tests/gateway/cli/test_damage.py",
 }
 OFFLINE = ("init", "import", "restore", "migrate", "upgrade")  # for a data directory that no gateway holds
 KEYS = (("web", "--scope", "chat"), ("build", "--scope", "send", "--place", "*"))
@@ -111,6 +111,13 @@ def test_our_commands_take_their_words() -> None:
             wrong.append(f"{block.where}: {line}: {error.format_message()}")
     assert wrong == []
     assert sum(bool(ours(line)) for _, line in LINES) > 60
+
+
+@pytest.mark.parametrize(("words", "test"), ELSEWHERE.items())
+def test_what_is_left_to_another_test_is_shown_and_run_there(words: str, test: str) -> None:
+    assert any(re.match(words, " ".join(ours(line))) for _, line in LINES)
+    last = re.findall(r"(?:--)?[a-z]{2,}", words.removesuffix(r"\b").removesuffix(r" \S+\.db"))[-1]
+    assert f'"{last}"' in (ROOT / test).read_text()
 
 
 def test_a_command_with_a_wrong_word_is_none() -> None:
