@@ -22,7 +22,7 @@ ECHO, OTHER = call("echo", text="a"), call("echo", "c2", text="b")
 TEXT = TextPart(text="Well.")
 
 
-@pytest.mark.requirement("R-24", "R-25", "B-38")
+@pytest.mark.requirement("R-24", "R-25", "B-38", "W-44")
 @pytest.mark.parametrize(
     ("given", "expected"),
     [

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import update
 
 from agent.compaction.settings import MemorySettings
-from agent.core.errors import ContextTooLong
+from agent.core.errors import ContextTooLong, ProviderBusy
 from agent.core.events import ContextBuilt, ContextDegraded
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, Message, ToolUse
@@ -276,6 +276,19 @@ class TestWindow:
         before, after = provider.requests[-2:]
         assert 1 < len(after.messages) <= len(before.messages) / 2 + 1
         assert after.messages[0].role == "user"
+
+    @pytest.mark.requirement("B-24")
+    async def test_what_a_stand_in_with_a_smaller_window_cannot_hold_is_made_shorter_for_it(
+        self, sqlite_database: Database, tmp_path: Path
+    ) -> None:
+        first = ScriptedProvider(name="first", otherwise=says("ok", usage=Usage()))
+        second = ScriptedProvider(name="second", context_window=self.SMALL, otherwise=says("here", usage=Usage()))
+        world = World(sqlite_database, tmp_path, first, second, settings=WITHOUT_MEMORY)
+        world.slot.failover = ("second",)
+        await self.talk(world, 16)
+        first.otherwise = fails(ProviderBusy("503"))
+        assert await world.say("and now?") == ["here"]
+        assert second.requests[0].messages[-1].content == "and now?"
 
     @pytest.mark.requirement("R-20")
     async def test_but_once_an_iteration(self, sqlite_database: Database, tmp_path: Path) -> None:

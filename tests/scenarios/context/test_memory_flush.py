@@ -56,7 +56,7 @@ async def test_notes_are_written_in_silence_before_a_model_compacts(sqlite_datab
     assert kinds(world)[:2] == [MemoryFlushed, CompactTriggered], "notes come first"
     assert kinds(world).count(MemoryFlushed) <= kinds(world).count(CompactTriggered), "once a cycle"
     first, second = model.flushes[:2]
-    assert first.reminder == SILENT
+    assert [one.reminder for one in (first, second)] == [SILENT, SILENT], "in each round of it"
     assert first.messages[-1].content == ASKED
     turns, offered = ({spec.name for spec in one.tools.specs} for one in (model.requests[-1], first))
     assert offered == turns | {"write_notes", "remember"}, "a model can call no other"

@@ -64,6 +64,21 @@ async def test_status_reminders_and_switch_and_back_leave_it_alone(database: Dat
     assert len({request.system.stable for request in (*first.requests, *second.requests)}) == 1
 
 
+@pytest.mark.requirement("R-03")
+async def test_a_tool_that_its_server_describes_anew_is_sent_as_it_is_now(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    world = World(sqlite_database, tmp_path, provider := ScriptedProvider())
+    toolbox = world.agent.tool.executor.toolbox
+    for description in ("Gives back its text.", "Gives back its text in capitals."):
+        toolbox.lend("server", (FakeTool(spec=named("echo", description=description)),))
+        for text in ("one", "two"):
+            await world.say(text)
+        before, after = (request.tools for request in provider.requests[-2:])
+        assert before is after, "the same until it changes"
+        assert [spec.description for spec in after.specs if spec.name == "echo"] == [description]
+
+
 async def test_what_was_sent_is_the_beginning_of_what_is_sent_next(database: Database, tmp_path: Path) -> None:
     world = World(database, tmp_path, provider := ScriptedProvider())
     for text in ("one", "two", "three"):

@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from agent.compaction.dumps import Form
 from agent.compaction.goal_watch import EVERY
 from agent.compaction.settings import (
     AgentCompressionSettings,
@@ -171,9 +172,10 @@ async def test_nothing_is_asked_when_it_is_off(sqlite_database: Database, tmp_pa
 
 
 @pytest.mark.requirement("Z-56", "H-04", "H-19", "H-35")
+@pytest.mark.parametrize("form", ["json", "raw"])
 @pytest.mark.parametrize("strategy", ["subgoal", "subgoal_mig"])
 async def test_each_pruning_leaves_the_registry_and_the_scores_in_the_dump(
-    sqlite_database: Database, tmp_path: Path, strategy: StrategyName
+    sqlite_database: Database, tmp_path: Path, strategy: StrategyName, form: Form
 ) -> None:
     scripts = []
     for number in range(5):
@@ -181,6 +183,7 @@ async def test_each_pruning_leaves_the_registry_and_the_scores_in_the_dump(
     provider = ScriptedProvider(context_window=4_000, scripts=scripts, aside=says(TEA))
     world = world_of(sqlite_database, tmp_path, provider, settings(strategy))
     world.agent.context.dumps.start(tmp_path / "dumps")
+    world.agent.context.dumps.form = form
     async with background(world):
         for number in range(5):
             await world.say(f"look {number}")

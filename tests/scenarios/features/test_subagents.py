@@ -447,6 +447,20 @@ async def test_a_long_result_is_shortened_for_it_too(sqlite_database: Database, 
     assert result.taco is not None
 
 
+@pytest.mark.requirement("W-36")
+@pytest.mark.parametrize(("words", "tier"), [(10, "none"), (2_000, "1h")])
+async def test_its_requests_too_are_cached_from_a_size_on(
+    sqlite_database: Database, tmp_path: Path, words: int, tier: str
+) -> None:
+    task = "count " * words
+    profile_of = "---\nname: bare\ndescription: Counts.\ntools: [calculate]\n---\nCount."
+    provider = Two(hand(task, agent="bare"), says("ok"), tasks={task: [says("done")]})
+    world = a_world(sqlite_database, tmp_path, provider)
+    profile(world, "bare", profile_of)
+    await world.say("go")
+    assert [request.cache_tier for request in provider.subagent_tasks] == [tier]
+
+
 @pytest.mark.requirement("R-06")
 async def test_its_old_results_that_do_not_fit_are_cleared_with_the_usual_notice(
     sqlite_database: Database, tmp_path: Path

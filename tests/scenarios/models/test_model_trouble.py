@@ -61,6 +61,17 @@ async def test_a_stand_in_is_asked_again_as_often_as_the_one_before_it(
     assert (len(first.requests), len(second.requests)) == (4, 4)
 
 
+@pytest.mark.requirement("R-45")
+async def test_what_a_turn_took_that_fails_in_the_end_is_told_too(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(scripts=[calls("current_time")], otherwise=fails(ProviderRefused("no")))
+    world = World(sqlite_database, tmp_path, provider)
+    work = await world.admit("what time is it?")
+    await world.run_through(work)
+    assert await world.turn_state(work) == "failed"
+    [told] = [event for event in world.events if isinstance(event, TokensUsed)]
+    assert (told.prompt, told.output) == (10, 5)
+
+
 @pytest.mark.requirement("W-41", "W-42", "G-24")
 async def test_a_cut_stream_is_begun_anew_without_doubling_the_text(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(scripts=[cut("Hello wor"), fails(BUSY, after="Hello w"), says("Hello world.")])

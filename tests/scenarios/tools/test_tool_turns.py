@@ -48,6 +48,24 @@ async def test_a_call_is_run_and_its_result_goes_back(database: Database, tmp_pa
     assert started in world.outbox.shown
 
 
+@pytest.mark.requirement("B-30")
+@pytest.mark.parametrize("count", [1, 2])
+async def test_calls_to_which_the_service_gives_no_id_are_run_and_answered_each(
+    sqlite_database: Database, tmp_path: Path, count: int
+) -> None:
+    wanted = [("echo", {"text": f"pong {number}"}, "") for number in range(count)]
+    provider = ScriptedProvider(scripts=[calls_all(wanted), says("ok")])
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(),))
+    assert await world.say("ping") == ["ok"]
+    asked, answered = provider.requests[1].messages[-2:]
+    ids = [use.id for use in asked.tool_uses]
+    assert all(ids)
+    assert len(set(ids)) == count
+    assert [(one.tool_use_id, one.content) for one in answered.tool_results] == [
+        (id, f"pong {number}") for number, id in enumerate(ids)
+    ]
+
+
 @pytest.mark.requirement("B-72", "R-33")
 async def test_the_duration_of_a_call_is_told_in_milliseconds(sqlite_database: Database, tmp_path: Path) -> None:
     class Slow(FakeTool):
