@@ -246,7 +246,7 @@ async def test_the_second_call_of_a_check_has_as_much_time_as_the_first(world: G
         async def answer() -> None:
             for number, gate in enumerate(gates, 1):
                 await until(lambda number=number: len(world.supervisor.requests) == number)
-                await anyio.sleep(1.1)
+                await anyio.sleep(1.1)  # over half of what a call may take, so both take longer than one may
                 gate.set()
 
         group.start_soon(answer)
