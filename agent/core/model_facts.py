@@ -65,6 +65,20 @@ class KeyRest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class OpenCircuit:
+    """The circuit of a provider that is open for `rest_s` seconds more, 0 or less: until somebody has tried it.
+
+    `limited`: it lives, and asks to wait; `broken`: it counts as broken, and not merely asked to wait.
+    """
+
+    provider: str
+    model: str
+    rest_s: float
+    limited: bool
+    broken: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelOffer:
     """A model that a provider offers. Prices in USD per million tokens, `window` in tokens; None: nobody says."""
 

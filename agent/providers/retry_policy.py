@@ -131,6 +131,11 @@ class Circuit:
         self.is_broken = self.is_broken or breaks
         return breaks
 
+    def heard_open(self, until: float, *, limited: bool, broken: bool) -> None:
+        """Another process found it open; what this one found does not count beside that."""
+        self.open_until, self.limited, self.is_broken = until, limited, broken
+        self.failures = max(self.failures, 1)
+
     def left(self) -> None:
         """The call ended without saying anything about the provider: stopped, or its request was at fault."""
         self.probing = False

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from fnmatch import fnmatchcase
 from itertools import chain
-from typing import Literal, TypeGuard
+from typing import Literal, Protocol, TypeGuard
 
 import anyio
 
@@ -28,6 +28,7 @@ from agent.core.errors import (
     ProviderUnpriced,
 )
 from agent.core.ids import CostAttribution
+from agent.core.model_facts import OpenCircuit
 from agent.providers.provider import Provider, Request, TextWithdrawn
 from agent.providers.registry import LazyProvider, Registry
 from agent.providers.replies import Accumulator, Reply
@@ -36,6 +37,7 @@ from agent.providers.settings import is_model_name
 from agent.providers.usage import Counting, End, Meter, Unmetered, Watcher, read_of, spent_by
 
 KEPT_CIRCUITS = 256
+TOLD_AGAIN_S = 1.0  # a circuit that stays open for less than this longer than others know is not told again
 LOAD_WITHIN_S = 120.0  # a library that takes longer on a loaded machine is as good as missing
 
 Key = tuple[str, str]  # name and model
@@ -117,6 +119,22 @@ class _Tries:
         return sum(sum(counts.values()) for counts in self.failed.values())
 
 
+class SharedCircuits(Protocol):
+    """Circuits that other processes opened, and are told of. Never raises for trouble of where they are kept."""
+
+    async def read_all(self) -> Sequence[OpenCircuit] | None:
+        """All that did not close; None: nobody knows."""
+
+    async def open(self, circuit: OpenCircuit) -> bool:
+        """Tell that it is open; whether that was possible."""
+
+    async def close(self, provider: str, model: str | None = None) -> None:
+        """Tell that it is closed; without a model, that all of the provider are."""
+
+    async def may_try(self, provider: str, model: str, hold_s: float) -> bool:
+        """Whether this process is the one to try the provider now; the others then wait for `hold_s`."""
+
+
 class Models:
     """Makes calls for the whole process and remembers which providers fail."""
 
@@ -129,8 +147,11 @@ class Models:
         on_health: Callable[[Provider, AgentError | None], None] = lambda provider, trouble: None,
         on_first_answer: Callable[[Provider], None] = lambda provider: None,
         on_failure: Callable[[Provider, AgentError, CostAttribution], None] = lambda provider, error, attribution: None,
+        shared: SharedCircuits | None = None,
     ) -> None:
-        """`on_health` hears of a provider that is passed over, and why; None when it is back.
+        """`shared` is where other processes learn of circuits that open and close; None: there are none.
+
+        `on_health` hears of a provider that is passed over, and why; None when it is back.
 
         `on_first_answer` hears of each that answers for the first time in this process, `on_failure` of each attempt
         that fails, not by the request's own fault, and for whom it was made.
@@ -142,6 +163,11 @@ class Models:
         self._circuits: dict[Key, Circuit] = {}
         self._answered: set[Key] = set()
         self._failures: dict[Key, Failures] = {}
+        self._shared = shared
+        self._told: dict[Key, float] = {}  # circuits that others know as open, and until when: monotonic seconds
+        self._telling: set[Key] = set()
+        self._tellings = 0
+        self._passed_over: dict[Key, Provider] = {}  # as `on_health` was told
 
     @property
     def policy(self) -> RetryPolicy:
@@ -162,6 +188,35 @@ class Models:
         self._circuits = {key: circuit for key, circuit in self._circuits.items() if key[0] != name}
         self._answered = {key for key in self._answered if key[0] != name}
 
+    async def forgive(self, name: str) -> None:
+        """The same for all processes."""
+        self.forget(name)
+        if self._shared is not None:
+            await self._shared.close(name)
+
+    async def read_circuits(self) -> None:
+        """Take over which circuits other processes have opened and closed."""
+        if self._shared is None:
+            return
+        found: Sequence[OpenCircuit] | None = None
+        tellings = -1
+        while tellings != self._tellings:  # a circuit that opens here meanwhile may not be among them
+            tellings = self._tellings
+            found = await self._shared.read_all()
+        if found is None:
+            return
+        now = self._clock.monotonic()
+        for one in found:
+            key = one.provider, one.model
+            self._told[key] = now + one.rest_s
+            self._circuit(key).heard_open(now + one.rest_s, limited=one.limited, broken=one.broken)
+        for key in self._told.keys() - {(one.provider, one.model) for one in found} - self._telling:
+            del self._told[key]
+            circuit, provider = self._circuits.get(key), self._passed_over.pop(key, None)
+            if circuit is not None and circuit.succeeded() and provider is not None:
+                log.info("%s answers again, as another process found", provider.name)
+                self._on_health(provider, None)
+
     async def ask(self, call: Call, watcher: Watcher) -> Answered:
         """Make the call.
 
@@ -174,9 +229,13 @@ class Models:
             route = [provider for provider in whole if _key(provider) not in tries.given_up]
             if not route:
                 raise _verdict(tries, _key(whole[0]))
-            circuits = [self._circuit(provider) for provider in route]
+            circuits = [self._circuit(_key(provider)) for provider in route]
             index = choose(circuits, self._clock.monotonic())
             provider, circuit = route[index], circuits[index]
+            if self._shared is not None and circuit.state(self._clock.monotonic()) == "half_open":
+                elsewhere = await self._is_tried_elsewhere(self._shared, call, provider, circuit)
+                if elsewhere and others_let(circuits, index, self._clock.monotonic()):
+                    continue
             patient = tries.patient.setdefault(_key(provider), circuit.is_patient())
             taker = Accumulator(provider.family)
             outcome = await self._try(call, provider, circuit, taker, watcher)
@@ -203,18 +262,51 @@ class Models:
                 watcher.waits(provider, outcome, tries.failures, delay)
                 await self._clock.sleep(delay)
 
-    def _circuit(self, provider: Provider) -> Circuit:
+    async def _is_tried_elsewhere(
+        self, shared: SharedCircuits, call: Call, provider: Provider, circuit: Circuit
+    ) -> bool:
+        """Whether another process is the one to find out whether the provider is well; it is passed over meanwhile."""
+        hold_s = (call.policy or self.policy).breaker_open_ms / 1000
+        circuit.begin()  # for the others of this process
+        try:
+            elsewhere = not await shared.may_try(provider.name, provider.model, hold_s)
+        finally:
+            circuit.left()
+        if elsewhere and circuit.open_until is not None:
+            circuit.open_until = self._clock.monotonic() + hold_s
+        return elsewhere
+
+    async def _tell_open(self, key: Key, circuit: Circuit) -> None:
+        """Tell other processes until when it is open, unless they know."""
+        until = circuit.open_until
+        if self._shared is None or until is None or until - self._told.get(key, 0.0) < TOLD_AGAIN_S:
+            return
+        self._told[key] = until
+        self._telling.add(key)
+        self._tellings += 1
+        name, model = key
+        rest_s = until - self._clock.monotonic()
+        told = OpenCircuit(provider=name, model=model, rest_s=rest_s, limited=circuit.limited, broken=circuit.is_broken)
+        try:
+            if not await self._shared.open(told):
+                self._told.pop(key, None)
+        finally:
+            self._telling.discard(key)
+            self._tellings += 1
+
+    def _circuit(self, key: Key) -> Circuit:
         if len(self._circuits) >= KEPT_CIRCUITS:  # people may name any model
             self._circuits = {key: circuit for key, circuit in self._circuits.items() if circuit.failures}
             self._answered &= self._circuits.keys()
             self._failures = {key: failed for key, failed in self._failures.items() if key in self._circuits}
-        return self._circuits.setdefault(_key(provider), Circuit())
+        return self._circuits.setdefault(key, Circuit())
 
     async def _try(
         self, call: Call, provider: Provider, circuit: Circuit, taker: Accumulator, watcher: Watcher
     ) -> Answered | AgentError:
         """One attempt: the answer, or what speaks against asking this provider now. Raises what ends the call."""
         circuit.begin()
+        key = _key(provider)
         try:
             answered = await self._attempt(call, provider, taker, watcher)
         except ProviderBarred as error:
@@ -222,21 +314,26 @@ class Models:
         except (ProviderBusy, ProviderRefused) as error:
             if _is_about_the_request(error):
                 return error
-            before = self._failures.get(_key(provider))
+            before = self._failures.get(key)
             count = before.count + 1 if before is not None else 1
-            self._failures[_key(provider)] = Failures(count=count, last=str(error), at=self._clock.now())
+            self._failures[key] = Failures(count=count, last=str(error), at=self._clock.now())
             self._on_failure(provider, error, call.attribution)
             if circuit.failed(error, self._clock.monotonic(), call.policy or self.policy):
                 log.error("%s is passed over for a while: %s", provider.name, error)  # noqa: TRY400 - no defect of ours
+                self._passed_over[key] = provider
                 self._on_health(provider, error)
+            await self._tell_open(key, circuit)
             return error
         finally:
             circuit.left()
         if circuit.succeeded():
             log.info("%s answers again", provider.name)
+            self._passed_over.pop(key, None)
             self._on_health(provider, None)
-        if _key(provider) not in self._answered:
-            self._answered.add(_key(provider))
+        if self._shared is not None and self._told.pop(key, None) is not None:
+            await self._shared.close(*key)
+        if key not in self._answered:
+            self._answered.add(key)
             self._on_first_answer(provider)
         return answered
 

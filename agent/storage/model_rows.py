@@ -1,4 +1,4 @@
-"""Rows of knowledge about models: of each at an address, of what providers offer, and of keys that rest."""
+"""Rows of knowledge about models: of each at an address, what providers offer, keys that rest, circuits."""
 
 import json
 import logging
@@ -7,12 +7,13 @@ from dataclasses import asdict
 from functools import partial
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select
+from sqlalchemy import Connection, Row, delete, insert, select, text
 from sqlalchemy.exc import SQLAlchemyError
 
-from agent.core.model_facts import KeyRest, ModelFacts, ModelList, ModelOffer, merged
-from agent.storage.database import Database
+from agent.core.model_facts import KeyRest, ModelFacts, ModelList, ModelOffer, OpenCircuit, merged
+from agent.storage.database import TROUBLE, Database
 from agent.storage.errors import StorageError
+from agent.storage.process_tables import provider_circuit
 from agent.storage.statements import or_update
 from agent.storage.tables import key_rest, model_fact, model_list
 
@@ -158,3 +159,104 @@ def put_rest(conn: Connection, rest: KeyRest) -> None:
 def remove_rest(conn: Connection, provider: str, digest: str) -> None:
     """It rests no more."""
     conn.execute(delete(key_rest).where(key_rest.c.provider == provider, key_rest.c.digest == digest))
+
+
+# Circuits of providers, for all processes on one PostgreSQL, whose clock counts.
+
+_SECOND = 1_000_000  # microseconds
+_KEPT_US = 86_400 * _SECOND  # a provider that nobody has tried for a day is tried like any other
+
+_OPEN = text(
+    "insert into provider_circuit (provider, model, open_until, is_limited, is_broken)"
+    " values (:provider, :model, tieline_now() + :rest, :limited, :broken)"
+    " on conflict (provider, model) do update set open_until = excluded.open_until,"
+    " is_limited = excluded.is_limited, is_broken = excluded.is_broken"
+)
+_OLD_CIRCUITS = text("delete from provider_circuit where open_until < tieline_now() - :kept")
+# Whoever moves the moment ahead is the one that tries the provider.
+_TRY = text(
+    "update provider_circuit set open_until = tieline_now() + :rest"
+    " where provider = :provider and model = :model and open_until <= tieline_now()"
+)
+_CIRCUITS = text(
+    "select provider, model, open_until - tieline_now() as rest, is_limited, is_broken from provider_circuit"
+)
+_IS_OPEN = select(provider_circuit.c.provider)
+
+
+class CircuitStore:
+    """Keeps the promise of `agent.providers.routing.SharedCircuits`."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    async def read_all(self) -> Sequence[OpenCircuit] | None:
+        """All that did not close; None where the database cannot be read."""
+        try:
+            return await self._database.read(circuits)
+        except TROUBLE as error:
+            log.warning("circuits of providers cannot be read: %s", str(error).partition("\n")[0])
+            return None
+
+    async def open(self, circuit: OpenCircuit) -> bool:
+        """It is open from now on; False where that could not be written."""
+        try:
+            await self._database.write(partial(open_circuit, circuit=circuit))
+        except TROUBLE as error:
+            log.warning("no other process learns of %s: %s", circuit.provider, str(error).partition("\n")[0])
+            return False
+        return True
+
+    async def close(self, provider: str, model: str | None = None) -> None:
+        """It is closed from now on; without a model each of the provider is."""
+        try:
+            await self._database.write(partial(close_circuit, provider=provider, model=model))
+        except TROUBLE as error:
+            log.warning("no other process learns that %s is well: %s", provider, str(error).partition("\n")[0])
+
+    async def may_try(self, provider: str, model: str, hold_s: float) -> bool:
+        """Whether this process is the one to try it now; for the others it stays open for `hold_s` then.
+
+        True also where nothing is known of it, and where the database does not answer.
+        """
+        try:
+            return await self._database.write(partial(try_circuit, provider=provider, model=model, hold_s=hold_s))
+        except TROUBLE as error:
+            log.warning("who tries %s is not known: %s", provider, str(error).partition("\n")[0])
+            return True
+
+
+def circuits(conn: Connection) -> Sequence[OpenCircuit]:
+    """All that did not close."""
+    return [
+        OpenCircuit(
+            provider=row.provider,
+            model=row.model,
+            rest_s=row.rest / _SECOND,
+            limited=row.is_limited,
+            broken=row.is_broken,
+        )
+        for row in conn.execute(_CIRCUITS)
+    ]
+
+
+def open_circuit(conn: Connection, circuit: OpenCircuit) -> None:
+    """It is open from now on."""
+    values = {"provider": circuit.provider, "model": circuit.model, "rest": round(circuit.rest_s * _SECOND)}
+    conn.execute(_OLD_CIRCUITS, {"kept": _KEPT_US})
+    conn.execute(_OPEN, {**values, "limited": circuit.limited, "broken": circuit.broken})
+
+
+def close_circuit(conn: Connection, provider: str, model: str | None) -> None:
+    """It is closed from now on."""
+    gone = delete(provider_circuit).where(provider_circuit.c.provider == provider)
+    conn.execute(gone if model is None else gone.where(provider_circuit.c.model == model))
+
+
+def try_circuit(conn: Connection, provider: str, model: str, hold_s: float) -> bool:
+    """Whether the caller is the one to try it now."""
+    values = {"provider": provider, "model": model}
+    if conn.execute(_TRY, {**values, "rest": round(hold_s * _SECOND)}).rowcount:
+        return True
+    known = _IS_OPEN.where(provider_circuit.c.provider == provider, provider_circuit.c.model == model)
+    return conn.execute(known).first() is None

@@ -112,6 +112,28 @@ budget_warning = Table(
     Column("created_at", BigInteger, nullable=False),
 )
 
+# Circuits of providers that are open, or were and wait for somebody to try the provider again.
+provider_circuit = Table(
+    "provider_circuit",
+    metadata,
+    Column("provider", Text, primary_key=True),
+    Column("model", Text, primary_key=True),
+    Column("open_until", BigInteger, nullable=False),  # by the clock of the database
+    Column("is_limited", Boolean, nullable=False),  # it lives, and asks to wait
+    Column("is_broken", Boolean, nullable=False),
+)
+
+# Token buckets that all processes draw from: of a person in a place, and of an account at its platform.
+rate_bucket = Table(
+    "rate_bucket",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("tokens", Float, nullable=False),
+    Column("at", BigInteger, nullable=False),  # of `tokens`, by the clock of the database
+    Column("refused", Integer, nullable=False, server_default="0"),  # in a row
+    Column("closed_until", BigInteger, nullable=False, server_default="0"),  # the platform wants no call before
+)
+
 # Small files below a data directory that every process reads: notes of conversations, drafted skills, logins.
 kept_file = Table(
     "kept_file",

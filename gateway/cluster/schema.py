@@ -88,7 +88,7 @@ create or replace trigger tieline_outbox_grew after insert on outbox
 """
 
 # Tables that processes keep in memory: all of them read anew what another has changed.
-WATCHED = ("access_grant", "identity", "schedule", "approval")
+WATCHED = ("access_grant", "identity", "schedule", "approval", "provider_circuit")
 WATCHED_BY_PLACE = ("channel_setting",)  # of which only the changed conversation's rows are
 _WATCH = """
 create or replace trigger tieline_changed after insert or update or delete on {table}

@@ -24,7 +24,7 @@ from agent.providers.speech import Speakers
 from agent.providers.transcription import Transcribers
 from agent.providers.usage import Unwatched
 from agent.spoken_answers import SpokenAnswers
-from agent.storage.model_rows import KeyRestStore, ModelListStore, ModelStore
+from agent.storage.model_rows import CircuitStore, KeyRestStore, ModelListStore, ModelStore
 from agent.turn.model_call import SHORT_WITHIN_S, short_call
 from agent.turn.tokenizer import Tokenizer
 from agent.voice_messages import VoiceTranscription
@@ -81,7 +81,11 @@ async def install_models(basics: Basics, alerts: Alerts, ledger: Ledger) -> Mode
         on_health=health.failed,
         on_first_answer=health.answered,
         on_failure=partial(call_failed, basics.bus),
+        shared=CircuitStore(basics.database) if basics.cluster is not None else None,
     )
+    if basics.cluster is not None:
+        basics.cluster.when_changed("provider_circuit", lambda _: models.read_circuits())
+        await models.read_circuits()
     live.listen(partial(_providers_changed, live, providers, health, models))
     tokenizer = Tokenizer(basics.settings.context.tokenizer)
     basics.bus.listen(tokenizer.heed, [ContextBuilt])

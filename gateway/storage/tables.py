@@ -15,6 +15,8 @@ from agent.storage.process_tables import kept_file as kept_file
 from agent.storage.process_tables import process as process
 from agent.storage.process_tables import process_claim as process_claim
 from agent.storage.process_tables import process_word as process_word
+from agent.storage.process_tables import provider_circuit as provider_circuit
+from agent.storage.process_tables import rate_bucket as rate_bucket
 from agent.storage.process_tables import usage_hold as usage_hold
 from agent.storage.tables import Id, partial_index
 from agent.storage.tables import metadata as metadata  # with those of memory, learning and gateway on it

@@ -213,7 +213,7 @@ class ProviderPages:
         provider = self._provider(request)
         if self.models.models.state_of(provider) == "closed":
             raise OperationError(f"{provider.name} is in use already")
-        self.models.models.forget(provider.name)
+        await self.models.models.forgive(provider.name)
         return Done(text=f"The next call goes to {provider.name} again.", subject=provider.name)
 
     async def key(self, request: Request) -> Done:

@@ -23,7 +23,7 @@ from agent.core.errors import (
 from agent.core.ids import ConversationId, CostAttribution
 from agent.providers.provider import Done, Provider, Request, SystemPrompt, TextDelta, Usage
 from agent.providers.retry_policy import RetryPolicy
-from agent.providers.routing import Answered, Attempt, Call, Models, ModelTooSlow
+from agent.providers.routing import Answered, Attempt, Call, Models, ModelTooSlow, SharedCircuits
 from agent.providers.usage import Reservation, Spent
 from agent.turn.tokens import Estimator
 from tests.fakes.clock import FakeClock
@@ -95,7 +95,13 @@ class Counter:
 class House:
     """A chain of providers and those who watch it."""
 
-    def __init__(self, *providers: ScriptedProvider, meter: Counter | None = None, **policy: int) -> None:
+    def __init__(
+        self,
+        *providers: ScriptedProvider,
+        meter: Counter | None = None,
+        shared: SharedCircuits | None = None,
+        **policy: int,
+    ) -> None:
         self.clock = FakeClock()
         self.providers: Sequence[ScriptedProvider] = providers
         self.meter = meter or Counter()
@@ -105,6 +111,7 @@ class House:
             meter=self.meter,
             policy=lambda: RetryPolicy(jitter=0.0, **policy),
             on_health=lambda provider, trouble: self.health.append((provider.name, trouble is None)),
+            shared=shared,
         )
         self.watch = Watch()
 

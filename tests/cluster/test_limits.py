@@ -1,0 +1,86 @@
+"""Limits that hold for all processes on one database together: circuits of providers, floods, rates of platforms."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cluster.processes import Member, Members, running
+from tests.program import configs
+from tests.program.doubles import all_doubles, until
+from tests.program.people import OnTelegram
+from tests.program.stage import Stage
+
+TWO_WORKERS = ("ingress,scheduler,delivery", "worker", "worker")
+DOWN = {"match": {"model": "model-a"}, "reply": {"error": {"status": 500, "message": "down"}}}
+FAILOVER = '[retry]\nbackoff_ms = 10\nbreaker_failures = 1\n[llm]\nfailover = ["a", "b"]\n'
+ABOUT = {"llm.failover", "retry"}
+
+
+def had_by(members: Members, worker: Member, conversation: str) -> None:
+    """Let that worker have the conversation from now on."""
+    assert worker.process is not None
+    members.write(
+        "insert into conversation_host (conv, process) select :conv, id from process where pid = :pid",
+        {"conv": conversation, "pid": worker.process.pid},
+    )
+
+
+def person(doubles: Any, number: int, worker: Member, members: Members) -> OnTelegram:
+    """Somebody whose direct chat that worker has."""
+    had_by(members, worker, f"telegram:{number}")
+    return OnTelegram(doubles, {"id": number, "first_name": f"P{number}"})
+
+
+async def answered_by(stage: Stage, somebody: OnTelegram, words: str) -> list[str]:
+    """The models that were asked for an answer, the last one gave it."""
+    await somebody.say(words)
+    await somebody.hears(words)
+    return [call["body"]["model"] for call in await stage.asked(words)]
+
+
+@pytest.mark.requirement("G-168")
+@pytest.mark.timeout(200)
+async def test_a_provider_that_one_process_finds_broken_is_passed_over_by_all(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with all_doubles() as doubles:
+        config = configs.ACCESS + FAILOVER + configs.models(doubles, "a", "b") + configs.telegram(doubles)
+        members = Members(tmp_path, postgres_url, config, TWO_WORKERS, about=ABOUT)
+        _, one, other = members.all
+        async with running(members):
+            stage = Stage(doubles, members.all[0])
+            ann, ben = person(doubles, 77, one, members), person(doubles, 78, other, members)
+            await doubles.llm.post("script", [DOWN])
+            assert set(await answered_by(stage, ann, "first")) == {"model-a", "model-b"}
+            await until(lambda: _is_open(members))
+            assert await answered_by(stage, ben, "second") == ["model-b"]
+            late = Member(tmp_path / "late", members.config, "worker", about=ABOUT)
+            async with late:
+                cleo = person(doubles, 79, late, members)
+                assert await answered_by(stage, cleo, "third") == ["model-b"]
+                await _well_again(members, stage, ann, ben, cleo)
+
+
+async def _well_again(members: Members, stage: Stage, ann: OnTelegram, ben: OnTelegram, cleo: OnTelegram) -> None:
+    """The time is over: one process tries it, the others go on without; its answer brings it back at all of them."""
+    await stage.doubles.llm.post("script", [])
+    members.write("update provider_circuit set open_until = tieline_now() - 1000000", {})
+    await stage.script("is it well", "it is well", hold="probe")
+    await ann.say("is it well")
+    call = await stage.asking("is it well")
+    assert call["body"]["model"] == "model-a"
+    assert await answered_by(stage, ben, "fourth") == ["model-b"]
+    await stage.release("probe")
+    await ann.hears("it is well")
+    await until(lambda: _closed(members))
+    assert await answered_by(stage, ben, "fifth") == ["model-a"]
+    assert await answered_by(stage, cleo, "sixth") == ["model-a"]
+
+
+async def _is_open(members: Members) -> bool:
+    return members.rows("select count(*) from provider_circuit where open_until > tieline_now()") == [(1,)]
+
+
+async def _closed(members: Members) -> bool:
+    return members.rows("select count(*) from provider_circuit") == [(0,)]
