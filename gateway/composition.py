@@ -186,6 +186,7 @@ async def build(
             renamed=spending.renamed,
             buried=events.buried,
             sync_notes=memory.memory.sync_notes,
+            workers=cluster.membership.workers if cluster is not None else lambda: 1,
         )
     )
     admit = partial(traces.admit, router.admit)

@@ -13,6 +13,7 @@ import threading
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from importlib.metadata import version
 from typing import Any
@@ -42,7 +43,11 @@ CLOSE_S = 0.05  # an answer that took longer tells no time
 OFF_BY_S = 0.2  # less than this between this machine's clock and the database's is left alone
 _LOCKS = 0x7469656E  # the class of the advisory locks that processes hold while they live
 
-_BEAT = "update process set seen_at = tieline_now() where id = %s returning seen_at"
+_BEAT = """
+update process set seen_at = tieline_now() where id = %s
+returning seen_at, (select count(*) from process where 'worker' = any(string_to_array(roles, ','))),
+  (select count(*) from process where string_to_array(roles, ',') && array['worker', 'delivery'])
+"""
 _SHOW = "select pg_advisory_lock(%s, hashtext(%s))"
 # Evaluated in this order: a lock is tried only of those who are late.
 _BURY = """
@@ -130,8 +135,24 @@ class Membership:
         )
         return tuple(found)
 
+    def workers(self) -> int:
+        """How many processes that live have the role `worker`, a second ago at most."""
+        return self._beats.seen.workers
+
+    def senders(self) -> int:
+        """The same of those that send: workers, and those of the role `delivery`."""
+        return self._beats.seen.senders
+
     def _was_buried(self) -> None:
         self._buried.set()
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """Processes that lived at the last sign of life, by what they do."""
+
+    workers: int = 1
+    senders: int = 1
 
 
 class Heartbeat:
@@ -146,12 +167,14 @@ class Heartbeat:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self.seen = Seen()
         self.loop_ran_at: float | None = None  # None: nobody says so yet; a start may take long
 
     def begin(self) -> None:
-        """Connect, and beat from then on. Raises psycopg.Error. Call it in a thread of the loop."""
+        """Connect, and beat from then on. Raises psycopg.Error and DatabaseHeld. Call it in a thread of the loop."""
         self._loop = anyio.from_thread.run_sync(asyncio.get_running_loop)
         connection = self._connected()
+        self._beat(connection)
         self._thread = threading.Thread(target=self._run, args=(connection,), name="heartbeat", daemon=True)
         self._thread.start()
 
@@ -198,6 +221,7 @@ class Heartbeat:
         took_s = time.monotonic() - began
         if found is None:
             raise DatabaseHeld("buried", pid=None)
+        self.seen = Seen(*found[1:])
         if took_s < CLOSE_S:
             self._set_clock((from_timestamp(found[0]) - before).total_seconds() - took_s / 2)
 

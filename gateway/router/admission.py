@@ -41,6 +41,7 @@ from gateway.commands.work.queue import QUEUE_MODE
 from gateway.dispatch.queue_modes import QueueMode, Verdict, verdict
 from gateway.router import albums
 from gateway.router.albums import Gathering
+from gateway.router.floods import FloodLimit
 from gateway.router.messages import (
     dedup_key,
     event_key,
@@ -54,6 +55,8 @@ from gateway.router.messages import (
 from gateway.router.ports import Arrival, RouterDeps
 from gateway.storage import pairings
 
+FLOOD = "flood limit"  # the reason that `/why` gives
+
 _log = logging.getLogger("tieline.router")
 
 T = TypeVar("T")
@@ -64,7 +67,12 @@ class Admission:
 
     def __init__(self, deps: RouterDeps, gathering: Gathering) -> None:
         self._deps = deps
-        self._flood: tuple[int, Flood] | None = None
+        self._flood = FloodLimit(
+            deps.database,
+            deps.clock,
+            limit=lambda: deps.live.settings.access.messages_per_minute,
+            workers=deps.workers,
+        )
         self._albums = gathering
         self._refused = albums.Refused()
 
@@ -155,17 +163,18 @@ class Admission:
             arrival = replace(arrival, said=replace(said, quoted=None))
         if said.album is not None and not is_part and self._refused.has(said):
             return await self._end(arrival, "refused", "part of an album that was refused", Outcome.REFUSED)
-        if (
-            not is_part
-            and (found is None or not found[0].unlimited)
-            and (flooded := self._flooded(arrival)) is not Take.TAKEN
-        ):
-            return await self._flood_refused(arrival, flooded)
+        mode = deps.settings.get(QUEUE_MODE, said.key)
+        # A key has a limit of its own.
+        is_limited = not is_part and (found is None or not found[0].unlimited) and said.key.platform != KEYS
+        # What would cost something before it is stored must be counted before; else one transaction does both.
+        is_plain = found is None and not said.brings_files and mode == "queue"
+        counted_when_stored = is_limited and is_plain and self._flood.is_shared
+        if is_limited and not counted_when_stored and (flooded := await self._flood.take(arrival)) is not Take.TAKEN:
+            return await self._end(arrival, "refused", FLOOD, Outcome.REFUSED, self._too_many(arrival, flooded))
         if found and (refusal := deps.handler.refusal(found[0], arrival.incoming, role)) is not None:
             return await self._end(arrival, "refused", f"{RIGHTS}{refusal.refused_by}", Outcome.ACCEPTED, *refusal.says)
         if found and found[0].is_immediate(found[1]):
             return await self._at_once(arrival)
-        mode = deps.settings.get(QUEUE_MODE, said.key)
         if is_part:
             return await self._queue(arrival, mode, interrupt=False)
         is_running = self._is_running(arrival)
@@ -173,7 +182,8 @@ class Admission:
         what = verdict(mode, is_running=is_running, preemptible=preemptible)
         if what is Verdict.REFUSE_BUSY:
             return await self._end(arrival, "refused", "busy", Outcome.REFUSED, self._no_room(arrival, "drop"))
-        return await self._queue(arrival, mode, interrupt=what is Verdict.ADMIT_AND_CANCEL)
+        cancels = what is Verdict.ADMIT_AND_CANCEL
+        return await self._queue(arrival, mode, interrupt=cancels, counts=counted_when_stored)
 
     async def _answers_a_tool(self, arrival: Arrival) -> bool:
         said = arrival.said
@@ -186,8 +196,8 @@ class Admission:
             has=HeldRoles(RANK_NAMES[arrival.role], arrival.roles),
         )
 
-    async def _queue(self, arrival: Arrival, mode: QueueMode, *, interrupt: bool) -> Receipt:
-        """Into the inbox, for the conversation's agent."""
+    async def _queue(self, arrival: Arrival, mode: QueueMode, *, interrupt: bool, counts: bool = False) -> Receipt:
+        """Into the inbox, for the conversation's agent. `counts`: against the flood limit, which may refuse it."""
         deps, said = self._deps, arrival.said
         if (said.brings_files or interrupt) and await self._is_known(arrival):
             return Receipt(Outcome.DUPLICATE)
@@ -198,26 +208,32 @@ class Admission:
         if interrupt:  # before it is stored: the turn that is stopped must not be its own
             deps.conversations.stop(arrival.conversation, "a newer message came")
 
-        def work(conn: Connection) -> inbox_rows.Admitted:
+        def work(conn: Connection) -> tuple[inbox_rows.Admitted, Take]:
             album = inbox_rows.waiting_album(conn, arrival.conversation, incoming)
             admitted = self._insert(conn, arrival, incoming, limit if album is None else None, at=incoming.received_at)
             if album is not None and admitted.id is not None:
                 self._albums.put_to(conn, album, incoming, admitted.id)
-            if admitted.refused:
-                notice = notice_for(said, self._no_room(arrival, mode))
+            taken = self._flood.take_within(conn, arrival) if counts and admitted.id is not None else Take.TAKEN
+            text = self._no_room(arrival, mode) if admitted.refused else None
+            if taken is not Take.TAKEN and admitted.id is not None:
+                inbox_rows.finish(conn, [admitted.id], "refused", note=FLOOD)
+                text = self._too_many(arrival, taken)
+            if text is not None:
+                notice = notice_for(said, text)
                 deps.notices.add(conn, said.key, notice, dedup=arrival.dedup, inbox_id=admitted.id)
-            return admitted
+            return admitted, taken
 
         was_running = self._is_running(arrival)
         if said.album is None:
             deps.expect(arrival.conversation)
-        admitted = await self._store(work)
+        admitted, taken = await self._store(work)
         if admitted.duplicate:
             return Receipt(Outcome.DUPLICATE)
-        if admitted.refused:
+        if admitted.refused or taken is not Take.TAKEN:
+            why = FLOOD if taken is not Take.TAKEN else "queue full"
             deps.notices.committed(said.key)
-            self._note(said, "queue full")
-            return Receipt(Outcome.REFUSED, "queue full")
+            self._note(said, why)
+            return Receipt(Outcome.REFUSED, why)
         if said.album is not None:
             deps.later(partial(self._albums.wake_settled, arrival.conversation))
             return Receipt(Outcome.ACCEPTED)
@@ -303,23 +319,13 @@ class Admission:
             self._deps.notify_owner("owner_too_old", {"chat": str(arrival.said.key)})
         return receipt
 
-    def _flooded(self, arrival: Arrival) -> Take:
-        """Counts it against the sender's limit, which begins anew when the setting changes; a key has its own."""
-        if arrival.said.key.platform == KEYS:
-            return Take.TAKEN
+    def _too_many(self, arrival: Arrival, how: Take) -> str | None:
+        """The words to who wrote too much: once, until there is room again."""
+        if how is not Take.REFUSED_FIRST:
+            return None
         limit = self._deps.live.settings.access.messages_per_minute
-        if self._flood is None or self._flood[0] != limit:
-            self._flood = (limit, Flood(per_s=limit / 60, burst=limit))
-        return self._flood[1].take((arrival.person, arrival.said.place), self._deps.clock.monotonic())
-
-    async def _flood_refused(self, arrival: Arrival, how: Take) -> Receipt:
-        """Told once, until there is room again."""
-        notice = None
-        if how is Take.REFUSED_FIRST:
-            limit = self._deps.live.settings.access.messages_per_minute
-            message = first_words(arrival.said) or "…"
-            notice = self._deps.phrase("flood", language_of(arrival.said), limit=limit, message=message)
-        return await self._end(arrival, "refused", "flood limit", Outcome.REFUSED, notice)
+        message = first_words(arrival.said) or "…"
+        return self._deps.phrase("flood", language_of(arrival.said), limit=limit, message=message)
 
     async def _end(
         self,

@@ -127,7 +127,7 @@ class RouterDeps:
     told before a message of a person is stored (see `gateway.dispatch.dispatcher.Dispatcher.expect`). `later` runs a
     job beside everything else; one that a crash cuts off is not run again. `renamed` is told the old and the new name
     of a place once all rows have followed. `buried` writes of a message that no try could take in. `sync_notes`
-    brings the notes of a place to what other processes know.
+    brings the notes of a place to what other processes know. `workers` tells how many processes take messages in.
     """
 
     database: Database
@@ -154,6 +154,7 @@ class RouterDeps:
     renamed: Callable[[str, str], None]
     buried: Buried = untold
     sync_notes: Callable[[ConversationId], Awaitable[None]] = in_one_place
+    workers: Callable[[], int] = lambda: 1
 
     def roles_of(self, inbound: Received) -> tuple[str, ...]:
         """The operator's named roles that the sender has in this place now."""

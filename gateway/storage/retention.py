@@ -9,7 +9,7 @@ from sqlalchemy import Connection, and_, delete, select, true
 from agent.plans.plan import OPEN
 from agent.storage.statements import first_since
 from agent.storage.tables import approval, inbox, outbox, plan, session, task, tool_call, turn
-from gateway.storage import identities, pairings, web_sign_ins
+from gateway.storage import identities, pairings, rate_buckets, web_sign_ins
 from gateway.storage.tables import alert, operator_action, schedule_run, setting_change
 
 BATCH = 500
@@ -50,4 +50,5 @@ def prune(
     removed += conn.execute(delete(approval).where(decided)).rowcount
     identities.prune(conn, now)
     web_sign_ins.prune(conn, now)
+    rate_buckets.prune(conn, now)
     return removed + pairings.prune(conn, now)

@@ -31,7 +31,8 @@ class Members:
         self.database = database
         self.config = f'[database]\nurl = "{database}"\n{config}'
         self.all = [
-            Member(folder / f"{number}-{role}", self.config, role, about=about) for number, role in enumerate(roles)
+            Member(folder / f"{number}-{role.partition(',')[0]}", self.config, role, about=about)
+            for number, role in enumerate(roles)  # short: the path of a socket has 107 bytes
         ]
 
     def of(self, role: str) -> list[Member]:

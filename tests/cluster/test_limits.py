@@ -13,7 +13,7 @@ from tests.program.stage import Stage
 
 TWO_WORKERS = ("ingress,scheduler,delivery", "worker", "worker")
 DOWN = {"match": {"model": "model-a"}, "reply": {"error": {"status": 500, "message": "down"}}}
-FAILOVER = '[retry]\nbackoff_ms = 10\nbreaker_failures = 1\n[llm]\nfailover = ["a", "b"]\n'
+FAILOVER = '[retry]\nbackoff_ms = 10\nbreaker_failures = 1\nbreaker_open_ms = 600000\n[llm]\nfailover = ["a", "b"]\n'
 ABOUT = {"llm.failover", "retry"}
 
 
@@ -84,3 +84,50 @@ async def _is_open(members: Members) -> bool:
 
 async def _closed(members: Members) -> bool:
     return members.rows("select count(*) from provider_circuit") == [(0,)]
+
+
+FORUM = {"id": -1006, "type": "supergroup", "title": "Forum", "is_forum": True}
+THREE_A_MINUTE = "messages_per_minute = 3\n"
+
+
+def topic(number: int) -> dict[str, Any]:
+    return {"chat": FORUM, "message_thread_id": number, "is_topic_message": True}
+
+
+@pytest.mark.requirement("G-169")
+@pytest.mark.timeout(200)
+async def test_who_writes_too_much_at_two_workers_is_told_once(tmp_path: Path, postgres_url: str) -> None:
+    async with all_doubles() as doubles:
+        config = configs.ACCESS + THREE_A_MINUTE + configs.models(doubles, "a") + configs.telegram(doubles)
+        members = Members(tmp_path, postgres_url, config, TWO_WORKERS)
+        _, one, other = members.all
+        async with running(members):
+            had_by(members, one, "telegram:-1006:3")
+            had_by(members, other, "telegram:-1006:4")
+            ann = OnTelegram(doubles)
+            await ann.say("@double_bot a word", **topic(3))
+            await until(lambda: _taken(members, 1))
+            members.write("update rate_bucket set at = at + 3600000000", {})  # on a slow machine, too, none is added
+            await ann.say("@double_bot a word", **topic(4))  # plain words and commands count alike
+            await ann.say("/whoami@double_bot", **topic(3))
+            await until(lambda: _taken(members, 3))
+            await ann.say("@double_bot one more", **topic(4))
+            await ann.say("/whoami@double_bot", **topic(3))
+            await until(lambda: _refused(members, 2))
+            assert "did not take" in await ann.hears("I take 3 messages a minute", chat=-1006)
+            bob = OnTelegram(doubles, {"id": 4711, "first_name": "Bob"})
+            await bob.say("@double_bot and I", **topic(4))
+            await bob.hears("and I", chat=-1006)
+            told = [text for text in await ann.texts(-1006) if "messages a minute" in text]
+            assert len(told) == 1
+            assert members.rows("select count(distinct process) from conversation_host where conv like '%-1006:%'") == [
+                (2,)
+            ]
+
+
+async def _taken(members: Members, count: int) -> bool:
+    return members.rows("select count(*) from inbox where status in ('new', 'done', 'merged')") == [(count,)]
+
+
+async def _refused(members: Members, count: int) -> bool:
+    return members.rows("select count(*) from inbox where status = 'refused' and note = 'flood limit'") == [(count,)]
