@@ -9,6 +9,7 @@ from adapters.discord.settings import DiscordSettings
 from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.channel import Capabilities
+from gateway.channels.kit.rate_limits import SharedRates
 
 REMEMBERED = 4096  # own messages kept in mind
 
@@ -56,11 +57,13 @@ class Own:
 class Bot:
     """One signed-in bot, as its channels need it."""
 
-    def __init__(self, settings: DiscordSettings, clock: Clock, proxy: str | None) -> None:
+    def __init__(
+        self, settings: DiscordSettings, clock: Clock, proxy: str | None, shared_rates: SharedRates | None = None
+    ) -> None:
         self.settings = settings
         self.clock = clock
         self.proxy = settings.proxy or proxy
-        self.rest = RestClient(settings, proxy)
+        self.rest = RestClient(settings, proxy, shared_rates)
         self.answers = Answers(self.rest, clock)
         self.own = Own()
         self.capabilities = Capabilities(

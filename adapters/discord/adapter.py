@@ -41,7 +41,9 @@ class DiscordAdapter:
         self._settings = settings
         self._adapter_context = adapter_context
         self._clock = adapter_context.clock
-        self._bot = Bot(settings, adapter_context.clock, adapter_context.proxy)
+        rates = adapter_context.shared_rates
+        shared_rates = rates(settings.channel_type) if rates is not None else None
+        self._bot = Bot(settings, adapter_context.clock, adapter_context.proxy, shared_rates)
         self._places = Places(self._bot.rest)
         self._link: Link | None = None
         self._intake: Intake | None = None

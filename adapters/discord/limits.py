@@ -10,6 +10,8 @@ FILES = 10  # attachments a message
 PAGE = 100  # messages a request of history gives at most
 TABLE_COLUMNS = 60  # what a code block shows on a phone without a line break
 
+GLOBAL_PER_S = 50.0  # requests of an account, those about interactions left out
+
 TYPING_EVERY_S = 8.0  # the sign fades after ten seconds
 ANSWER_WITHIN_S = 2.0  # Discord takes the first answer to an interaction for 3 s; the rest is for the network
 TOKEN_LIFETIME_S = 870.0  # the token of an interaction works for 15 minutes; the rest is for slow clocks

@@ -17,10 +17,12 @@ import discord
 from discord.http import HTTPClient, Ratelimit, Route
 from yarl import URL
 
+from adapters.discord.limits import GLOBAL_PER_S
 from adapters.discord.settings import DiscordSettings
 from agent.core.bounded_body import beginning_of
 from gateway.channels.errors import ChannelBusy, ChannelError, ChannelFatal, ChannelGone, ChannelRejected
 from gateway.channels.kit.http import cut, transport_error
+from gateway.channels.kit.rate_limits import Rate, SharedRates
 from gateway.channels.outbound import File
 
 # HTTP client of one account, from discord.py: its own addresses, one attempt a request, no sleeping in line.
@@ -31,36 +33,56 @@ LONGEST_REFUSAL = 64 * 1024  # bytes
 BANNED_S = 60.0  # a 429 without a Via header comes from the proxy in front of Discord, often without a time
 
 
-class Limited(discord.RateLimited):
-    """A 429. `everywhere`: it holds for the whole account, not for one bucket."""
+INTERACTIONS = "/interactions/"  # in the address of requests that the limit leaves out
+GLOBAL = "global"  # the key of the limit over all requests of an account
+GLOBAL_RATE = Rate(per_s=GLOBAL_PER_S, burst=GLOBAL_PER_S)
 
-    def __init__(self, retry_after: float, *, everywhere: bool) -> None:
+
+class Limited(discord.RateLimited):
+    """A 429. `everywhere`: it holds for the whole account, not for one bucket.
+
+    `by_discord`: its own word; what stands in front of it counts requests of this address, whoever's they are.
+    """
+
+    def __init__(self, retry_after: float, *, everywhere: bool, by_discord: bool = True) -> None:
         super().__init__(retry_after)
         self.everywhere = everywhere
+        self.by_discord = by_discord
 
 
 class Hold:
-    """Until when the whole account has to be quiet, in the event loop's time."""
+    """Until when the whole account has to be quiet, in the event loop's time.
 
-    __slots__ = ("until",)
+    `shared` is what other processes keep to as well; None: there are none.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("shared", "until")
+
+    def __init__(self, shared: SharedRates | None) -> None:
+        self.shared = shared
         self.until = 0.0
 
 
 class Bucket(Ratelimit):
-    """A rate limit that refuses at once instead of sleeping; what Discord's headers tell is kept by the library."""
+    """A rate limit that refuses at once instead of sleeping; what Discord's headers tell is kept by the library.
 
-    __slots__ = ("_hold",)
+    `counts`: its requests count against the limit of the whole account.
+    """
 
-    def __init__(self, hold: Hold) -> None:
+    __slots__ = ("_counts", "_hold")
+
+    def __init__(self, hold: Hold, *, counts: bool) -> None:
         super().__init__(None)
         self._hold = hold
+        self._counts = counts
 
     def reset(self) -> None:
         super().reset()  # type: ignore[no-untyped-call]
 
     async def acquire(self) -> None:
+        shared = self._hold.shared if self._counts else None
+        if shared is not None and (wait_s := await shared.ask(GLOBAL, GLOBAL_RATE)):
+            raise discord.RateLimited(wait_s)
         now = self._loop.time()
         self._last_request = now
         if now < self._hold.until:
@@ -83,6 +105,8 @@ class Bucket(Ratelimit):
             until = self._loop.time() + value.retry_after
             if value.everywhere:
                 self._hold.until = max(self._hold.until, until)
+                if self._hold.shared is not None and value.by_discord:
+                    await self._hold.shared.close(GLOBAL, value.retry_after)
             else:
                 self.remaining, self.expires = 0, until
 
@@ -90,7 +114,15 @@ class Bucket(Ratelimit):
 class AccountHTTP(HTTPClient):
     """The library's client with an endpoint of its own. `gateway_url` replaces whatever Discord names."""
 
-    def __init__(self, *, api_base_url: str, gateway_url: str | None, proxy: str | None, timeout_s: float) -> None:
+    def __init__(
+        self,
+        *,
+        api_base_url: str,
+        gateway_url: str | None,
+        proxy: str | None,
+        timeout_s: float,
+        shared_rates: SharedRates | None = None,
+    ) -> None:
         trace = aiohttp.TraceConfig()
         trace.on_request_end.append(_refuse)
         super().__init__(asyncio.get_running_loop(), proxy=proxy, http_trace=trace)
@@ -100,12 +132,12 @@ class AccountHTTP(HTTPClient):
         self._upload_timeout = aiohttp.ClientTimeout(
             total=max(timeout_s, UPLOAD_WITHIN_S), sock_connect=self._timeout.sock_connect
         )
-        self._hold = Hold()
+        self._hold = Hold(shared_rates)
 
     def get_ratelimit(self, key: str) -> Ratelimit:
         bucket = self._buckets.get(key)
         if bucket is None:
-            bucket = self._buckets[key] = Bucket(self._hold)
+            bucket = self._buckets[key] = Bucket(self._hold, counts=INTERACTIONS not in key)
             self._try_clear_expired_ratelimits()
         return bucket
 
@@ -149,7 +181,7 @@ async def _limited(response: aiohttp.ClientResponse) -> Limited:
             body = json.loads(said)
             return Limited(float(body.get("retry_after", 1.0)), everywhere=bool(body.get("global")))
     after = response.headers.get("Retry-After", "")
-    return Limited(float(after) if after.isdecimal() else BANNED_S, everywhere=True)
+    return Limited(float(after) if after.isdecimal() else BANNED_S, everywhere=True, by_discord=False)
 
 
 # Errors of discord.py and aiohttp as the gateway's errors. Pure: the class tells delivery what it may do next.
@@ -257,9 +289,10 @@ Json = dict[str, Any]
 class RestClient:
     """The signed-in account's half of HTTP; the gateway connection has its own. Unusable before `sign_in`."""
 
-    def __init__(self, settings: DiscordSettings, proxy: str | None) -> None:
+    def __init__(self, settings: DiscordSettings, proxy: str | None, shared_rates: SharedRates | None = None) -> None:
         self._settings = settings
         self._proxy = proxy
+        self._shared_rates = shared_rates
         self._http: AccountHTTP | None = None
         self.user_id = ""
         self.application_id = ""
@@ -267,7 +300,7 @@ class RestClient:
 
     async def sign_in(self) -> None:
         """Learn who the bot is. Raises what `discord.py` and aiohttp raise; nothing stays open then."""
-        http = open_http(self._settings, self._proxy)
+        http = open_http(self._settings, self._proxy, self._shared_rates)
 
         async def close() -> None:
             with anyio.CancelScope(shield=True):
@@ -374,8 +407,9 @@ class RestClient:
         return await self.call(method, path, names, body, closes=False)
 
 
-def open_http(settings: DiscordSettings, proxy: str | None) -> AccountHTTP:
+def open_http(settings: DiscordSettings, proxy: str | None, shared_rates: SharedRates | None = None) -> AccountHTTP:
     return AccountHTTP(
+        shared_rates=shared_rates,
         api_base_url=settings.api_base_url,
         gateway_url=settings.gateway_url,
         proxy=settings.proxy or proxy,

@@ -228,6 +228,8 @@ class SlackApi:
         self._clock = adapter_context.clock
         self._proxy = settings.proxy or adapter_context.proxy
         self._limits = limits_of_account()
+        rates = adapter_context.shared_rates
+        self._shared = rates(settings.channel_type) if rates is not None else None
         self._session: aiohttp.ClientSession | None = None
         self._client: AsyncWebClient | None = None
         self.granted: frozenset[str] | None = None  # scopes of the bot token, by the newest answer; None: never told
@@ -285,7 +287,7 @@ class SlackApi:
             else:
                 answer = await self._web().api_call(method, params=fields)
         except SlackApiError as error:
-            raise self._refused(method, channel, error, repeatable=repeatable) from None
+            raise await self._refused(method, channel, error, repeatable=repeatable) from None
         except (aiohttp.ClientError, OSError) as error:  # a deadline is one of them
             raise transport_error(error, "Slack", method, creates=not repeatable) from None
         except (SlackClientError, AttributeError, ValueError) as error:
@@ -304,11 +306,21 @@ class SlackApi:
 
     async def _take_turn(self, method: str, channel: str, *, frame: bool, patient: bool) -> None:
         waited, key = 0.0, limit_key(method, channel)
-        while (wait := self._limits.ask(key, self._clock.monotonic(), frame=frame)) > 0:
-            if not patient or waited + wait > PATIENCE_S:
-                raise ChannelBusy(f"the rate limit of {method} is used up", after_s=wait)
-            await self._clock.sleep(wait)
-            waited += wait
+        for ask in (self._ask_here, self._ask_others):
+            while (wait := await ask(key, frame=frame)) > 0:
+                if not patient or waited + wait > PATIENCE_S:
+                    raise ChannelBusy(f"the rate limit of {method} is used up", after_s=wait)
+                await self._clock.sleep(wait)
+                waited += wait
+
+    async def _ask_here(self, key: tuple[str, str], *, frame: bool) -> float:
+        return self._limits.ask(key, self._clock.monotonic(), frame=frame)
+
+    async def _ask_others(self, key: tuple[str, str], *, frame: bool) -> float:
+        """Ask the processes that have other threads of the channel, or other channels."""
+        if self._shared is None:
+            return 0.0
+        return await self._shared.ask(" ".join(key), RATES.get(key[0], _FREE), frame=frame)
 
     def _web(self) -> AsyncWebClient:
         session = self.session
@@ -324,7 +336,7 @@ class SlackApi:
             self._client.proxy = self._proxy  # the operator's, not what the environment happens to say
         return self._client
 
-    def _refused(self, method: str, channel: str, error: SlackApiError, *, repeatable: bool) -> Exception:
+    async def _refused(self, method: str, channel: str, error: SlackApiError, *, repeatable: bool) -> Exception:
         response = error.response
         if not isinstance(response, AsyncSlackResponse):  # an answer that is no JSON
             status = int(getattr(response, "status", 0))
@@ -344,7 +356,10 @@ class SlackApi:
             repeatable=repeatable,
         )
         if isinstance(known, ChannelBusy) and (response.status_code == 429 or retry_after):
-            self._limits.close(limit_key(method, channel), self._clock.monotonic(), known.after_s)
+            key = limit_key(method, channel)
+            self._limits.close(key, self._clock.monotonic(), known.after_s)
+            if self._shared is not None:
+                await self._shared.close(" ".join(key), known.after_s)
         return known
 
 

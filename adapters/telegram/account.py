@@ -15,6 +15,7 @@ from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.adapter import AdapterStore
 from gateway.channels.errors import ChannelBusy, GatewayUnavailable
+from gateway.channels.kit.rate_limits import SharedRates
 from gateway.channels.outbound import SentRef
 
 # Features of an account's server, learnt once, so that no message pays for a failed call. Pure.
@@ -66,6 +67,7 @@ class Account:
         clock: Clock,
         store: AdapterStore,
         announce_move: Callable[[int, int], bool],
+        shared_rates: SharedRates | None = None,
     ) -> None:
         self.settings = settings
         self.api = api
@@ -77,6 +79,7 @@ class Account:
                 group_per_minute=settings.group_messages_per_minute,
             ),
             clock,
+            shared_rates,
         )
         self.rich = Feature("rich messages", wanted=settings.rich == "auto")
         self.drafts = Feature("drafts", wanted=settings.drafts)
@@ -100,7 +103,7 @@ class Account:
         try:
             return await self.api.call(method, chat_id=self._moved.get(chat, chat), **parameters)
         except Flooded as error:
-            self.limiter.refused(chat, error.after_s)
+            await self.limiter.refused(chat, error.after_s)
             raise
         except ChatMigrated as error:
             log.info("group moved to a new id", extra={"chat": chat, "new_chat": error.new_chat_id})

@@ -93,7 +93,9 @@ class TelegramAdapter:
         self._clock = adapter_context.clock
         self._api = Api(settings, proxy)
         store = adapter_context.store(settings.type)
-        self._account = Account(settings, self._api, self._clock, store, self._announce_move)
+        rates = adapter_context.shared_rates
+        shared_rates = rates(self.channel_type) if rates is not None else None
+        self._account = Account(settings, self._api, self._clock, store, self._announce_move, shared_rates)
         polls = settings.mode == "polling"
         deaf_after_s = settings.poll_timeout_s + POLL_SLACK_S if polls else 3 * PROBE_S
         self._health_monitor = HealthMonitor(self._clock, "Telegram", deaf_after_s=deaf_after_s)

@@ -40,7 +40,7 @@ class ChatPresence:
 
     async def typing(self, status: str = "") -> None:
         """Telegram has no line for `status`; the sign fades after 5 s."""
-        self.account.limiter.aside(self.chat)
+        await self.account.limiter.aside(self.chat)
         topic = {} if self.topic is None else {"message_thread_id": self.topic}
         with in_channel_words():
             await self.account.ask("sendChatAction", self.chat, action="typing", **topic)
@@ -49,7 +49,7 @@ class ChatPresence:
         """A bot has one reaction a message; which emoji it may use, the chat's owners and Telegram decide."""
         if not message_id.isdigit():
             raise ChannelRejected(f"not a message of Telegram: {message_id!r}")
-        self.account.limiter.aside(self.chat)
+        await self.account.limiter.aside(self.chat)
         reaction = [{"type": "emoji", "emoji": emoji}] if on else []
         with in_channel_words():
             await self.account.ask("setMessageReaction", self.chat, message_id=int(message_id), reaction=reaction)
@@ -131,7 +131,7 @@ class ChatDrafts:
         if is_blank(document):
             return
         account = self.account
-        await account.limiter.turn(self.chat, final=False)
+        await account.limiter.turn(self.chat, final=False, in_topic=self.topic is not None and self.chat < 0)
         common = {"draft_id": draft} | ({} if self.topic is None else {"message_thread_id": self.topic})
         with in_channel_words():
             is_rich = self.takes_rich and rich.gains(document) and rich.fits(document)
@@ -173,6 +173,7 @@ class TelegramChannel:
         self._account = account
         self._chat = chat
         self._topic = topic
+        self._in_topic = topic is not None and not private  # another process may have another topic of the group
         self._takes_rich = str(chat) not in settings.rich_off_in
         self.key = key
         self._editing = Capabilities(
@@ -213,7 +214,7 @@ class TelegramChannel:
         if sent.kind == DRAFT:
             raise ChannelRejected("a draft is no message; it is updated or finished")
         markup = keyboard(message.buttons)
-        await self._account.limiter.turn(self._chat, final=not message.is_frame)
+        await self._account.limiter.turn(self._chat, final=not message.is_frame, in_topic=self._in_topic)
         parameters = {"message_id": int(sent.id), "reply_markup": markup}
         with in_channel_words():
             try:
@@ -243,7 +244,7 @@ class TelegramChannel:
         parameters = envelope(message, self._topic)
         if is_blank(message.document):
             raise ChannelRejected("a message without any text")
-        await self._account.limiter.turn(self._chat, final=final)
+        await self._account.limiter.turn(self._chat, final=final, in_topic=self._in_topic)
         if not final:  # nobody waits for it so long, but its late answer names it, and it can be taken away
             parameters["read_s"] = LATE_ANSWER_S
         with in_channel_words():
@@ -313,7 +314,7 @@ class TelegramChannel:
             raise ChannelRejected(f"cannot read {file.name}: {error.strerror}") from error
         if size > UPLOAD_LIMIT:
             raise ChannelRejected(f"{file.name} has {size} bytes; Telegram takes up to {UPLOAD_LIMIT}")
-        await self._account.limiter.turn(self._chat, final=final)
+        await self._account.limiter.turn(self._chat, final=final, in_topic=self._in_topic)
         method, field = upload_as(file, size)
         with in_channel_words():
             try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from agent.core.bounded_map import BoundedMap
 from agent.core.clock import Clock
 from gateway.channels.errors import ChannelBusy
-from gateway.channels.kit.rate_limits import Rate, TokenBucket
+from gateway.channels.kit.rate_limits import Rate, SharedRates, TokenBucket
 
 MAX_CHATS = 10_000
 MAX_WAIT_S = 10.0  # longer waits go back to the caller, who knows what else to do
@@ -25,6 +25,20 @@ class Rates:
     group_per_minute: int = 20
     group_reserve: int = 5
     overall_reserve: float = 0.3  # share of a second's messages, kept for finals
+
+    @property
+    def overall(self) -> Rate:
+        """The limit over all chats."""
+        burst = max(1, int(self.overall_per_s))
+        reserve = min(int(burst * self.overall_reserve), burst - 1)
+        return Rate(per_s=self.overall_per_s, burst=burst, reserve=reserve)
+
+    @property
+    def topics(self) -> Rate:
+        """The limit of a group whose topics several processes have: in a minute half as many more may pass at most."""
+        burst = max(1.0, self.group_per_minute / 2)
+        reserve = min(self.group_reserve / 2, burst - 1)
+        return Rate(per_s=self.group_per_minute / 60, burst=burst, reserve=reserve)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,10 +68,7 @@ class Allowances:
 
     def __init__(self, rates: Rates, *, max_chats: int = MAX_CHATS) -> None:
         self._rates = rates
-        burst = max(1, int(rates.overall_per_s))
-        reserve = min(int(burst * rates.overall_reserve), burst - 1)
-        overall = Rate(per_s=rates.overall_per_s, burst=burst, reserve=reserve)
-        self._overall = TokenBucket.full(overall, 0.0)
+        self._overall = TokenBucket.full(rates.overall, 0.0)
         self._chats: BoundedMap[int, TokenBucket | Window] = BoundedMap(max_chats)
         self._closed_until: BoundedMap[int, float] = BoundedMap(max_chats)
 
@@ -105,14 +116,19 @@ class Allowances:
         return Window(limit=rates.group_per_minute, reserve=min(rates.group_reserve, rates.group_per_minute - 1))
 
 
-class Limiter:
-    """The shell: asks, waits, or says no."""
+OVERALL = "overall"  # the key of the limit over all chats
 
-    def __init__(self, rates: Rates, clock: Clock) -> None:
+
+class Limiter:
+    """The shell: asks, waits, or says no. `shared` is what other processes keep to as well; None: there are none."""
+
+    def __init__(self, rates: Rates, clock: Clock, shared: SharedRates | None = None) -> None:
+        self._rates = rates
         self._allowances = Allowances(rates)
         self._clock = clock
+        self._shared = shared
 
-    async def turn(self, chat: int, *, final: bool) -> None:
+    async def turn(self, chat: int, *, final: bool, in_topic: bool = False) -> None:
         """Return when a message may go to the chat. Raises ChannelBusy at once for what may not wait, and for a final
         that would wait longer than `MAX_WAIT_S`.
         """
@@ -123,10 +139,24 @@ class Limiter:
             raise ChannelBusy(f"no room for another message in chat {chat}", after_s=wait_s)
         if wait_s:
             await self._clock.sleep(wait_s)
+        if self._shared is not None:
+            await self._shared_turn(self._shared, chat, final=final, in_topic=in_topic)
 
-    def aside(self, chat: int) -> None:
+    async def _shared_turn(self, shared: SharedRates, chat: int, *, final: bool, in_topic: bool) -> None:
+        waited = 0.0
+        for key, rate in ((chat_key(chat), self._rates.topics),) * in_topic + ((OVERALL, self._rates.overall),):
+            while wait_s := await shared.ask(key, rate, frame=not final):
+                if not final or waited + wait_s > MAX_WAIT_S:
+                    raise ChannelBusy(f"no room beside the messages of other processes ({key})", after_s=wait_s)
+                await self._clock.sleep(wait_s)
+                waited += wait_s
+
+    async def aside(self, chat: int) -> None:
         """Raises ChannelBusy unless a sign of life may be given now."""
-        if wait_s := self._allowances.ask_aside(chat, self._clock.monotonic()):
+        wait_s = self._allowances.ask_aside(chat, self._clock.monotonic())
+        if not wait_s and self._shared is not None:
+            wait_s = await self._shared.ask(OVERALL, self._rates.overall, frame=True)
+        if wait_s:
             raise ChannelBusy(f"no room for a sign of life in chat {chat}", after_s=wait_s)
 
     def check(self, chat: int) -> None:
@@ -134,6 +164,13 @@ class Limiter:
         if wait_s := self._allowances.closed_for(chat, self._clock.monotonic()):
             raise ChannelBusy(f"Telegram wants chat {chat} to be left alone", after_s=wait_s)
 
-    def refused(self, chat: int, after_s: float) -> None:
-        """The server answered 429 for that chat."""
+    async def refused(self, chat: int, after_s: float) -> None:
+        """The server answered 429 for that chat. Other processes may have topics of a group."""
         self._allowances.close(chat, self._clock.monotonic() + after_s)
+        if self._shared is not None and chat < 0:
+            await self._shared.close(chat_key(chat), after_s)
+
+
+def chat_key(chat: int) -> str:
+    """The key of the limit of one chat."""
+    return f"chat {chat}"

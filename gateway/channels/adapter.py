@@ -19,6 +19,7 @@ from agent.core.files.store import FileStore, LocalFiles
 from gateway.channels.channel import Channel
 from gateway.channels.inbound import Inbound, MessageReceived, Receipt
 from gateway.channels.keys import ConversationKey, UserId
+from gateway.channels.kit.rate_limits import SharedRates
 from gateway.channels.outbound import CommandSpec
 
 Admit = Callable[[Inbound], Awaitable[Receipt]]
@@ -261,7 +262,8 @@ class AdapterContext:
     account's own (`settings.channel_type`).
     `lines` gives the journals of an account; None where nobody else goes on: the adapter keeps files in `home` then.
     `tell` says words to an account (by channel type) in all other processes that have it, whose methods `told` and,
-    where some may have been lost, `told_anew` hear them; None where there are no others.
+    where some may have been lost, `told_anew` hear them; None where there are no others. `shared_rates` gives
+    the limits that an account (by channel type) keeps to together with these.
     `suggest` gives what a half written command (`/provider ma`) may become, the whole line without its slash, the
     likeliest first: nothing for somebody who may not talk to the bot there. It never raises and is asked at each key.
     `not_taken` words, in the person's language, that what they did could not be stored: for platforms that show no
@@ -282,6 +284,7 @@ class AdapterContext:
     suggest: Callable[[MessageReceived], Awaitable[Sequence[str]]] = nothing_to_suggest
     lines: Callable[[str], AdapterLines] | None = None
     tell: Callable[[str, str], None] | None = None
+    shared_rates: Callable[[str], SharedRates] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -19,6 +19,7 @@ from gateway.cluster.engine import Engine
 from gateway.cluster.hosting import Hosting, Others
 from gateway.cluster.membership import Claims, Membership
 from gateway.cluster.outlets import ClusterOutlets
+from gateway.cluster.rates import RATES, ClusterRates
 from gateway.cluster.roles import Role
 from gateway.cluster.words import Words
 from gateway.delivery.outbox.delivery import Delivery
@@ -46,6 +47,7 @@ class Cluster:
         self.mailbox = Mailbox(database, clock)
         self.outlets = ClusterOutlets(database, self._has, delivers="delivery" in roles)
         self.words = Words(database)
+        self.rates = ClusterRates(database, clock, self.membership.senders, self.words.tell)
         self._database = database
         self._url = url
         self._clock = clock
@@ -53,8 +55,9 @@ class Cluster:
         self._delivery: Delivery | None = None
         self.hear_account: Callable[[str, str], None] = lambda channel_type, words: None
         self.hear_accounts_anew: Callable[[], Awaitable[None]] = _nothing
-        self._hearers: dict[str, Callable[[str], None]] = {}
-        self._read_again: dict[str, ReadAgain] = {}
+        self._hearers: dict[str, Callable[[str], None]] = {RATES: self.rates.hear}
+        # Not watched, since each draw changes it.
+        self._read_again: dict[str, ReadAgain] = {"rate_bucket": self.rates.look_again}
         self._changed: set[tuple[str, str]] = set()  # tables, each with a conversation or with "" for all of it
         self._has_changes = anyio.Event()
         channels = [f"tieline_{self.membership.id}", schema.EVERYBODY]

@@ -46,7 +46,7 @@ _LOCKS = 0x7469656E  # the class of the advisory locks that processes hold while
 _BEAT = """
 update process set seen_at = tieline_now() where id = %s
 returning seen_at, (select count(*) from process where 'worker' = any(string_to_array(roles, ','))),
-  (select count(*) from process where string_to_array(roles, ',') && array['worker', 'delivery'])
+  (select count(*) from process where string_to_array(roles, ',') && array['ingress', 'worker', 'delivery'])
 """
 _SHOW = "select pg_advisory_lock(%s, hashtext(%s))"
 # Evaluated in this order: a lock is tried only of those who are late.
@@ -140,7 +140,7 @@ class Membership:
         return self._beats.seen.workers
 
     def senders(self) -> int:
-        """The same of those that send: workers, and those of the role `delivery`."""
+        """The same of those that call platforms: all but those that are a `scheduler` alone."""
         return self._beats.seen.senders
 
     def _was_buried(self) -> None:

@@ -99,6 +99,7 @@ async def open_all(
         not_taken=partial(_not_taken, phrase),
         lines=partial(Lines, database) if database.dialect == "postgresql" else None,
         tell=cluster.words.tell if cluster is not None else None,
+        shared_rates=cluster.rates.of if cluster is not None else None,
     )
     paused = {name: from_timestamp(since) for name, since in (await database.read(paused_accounts)).items()}
     for gone in paused.keys() - {one.channel_type for one in settings.channels}:  # taken out while nobody ran

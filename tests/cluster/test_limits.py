@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.processes import Member, Members, running
 from tests.program import configs
 from tests.program.doubles import all_doubles, until
-from tests.program.people import OnTelegram
+from tests.program.people import DM, GENERAL, OnDiscord, OnTelegram
 from tests.program.stage import Stage
 
 TWO_WORKERS = ("ingress,scheduler,delivery", "worker", "worker")
@@ -131,3 +131,49 @@ async def _taken(members: Members, count: int) -> bool:
 
 async def _refused(members: Members, count: int) -> bool:
     return members.rows("select count(*) from inbox where status = 'refused' and note = 'flood limit'") == [(count,)]
+
+
+@pytest.mark.requirement("G-170")
+@pytest.mark.timeout(300)
+async def test_two_workers_together_keep_to_the_limit_of_an_account(tmp_path: Path, postgres_url: str) -> None:
+    async with all_doubles() as doubles:
+        await doubles.telegram.post("settings", {"global_rate": 3})  # what one alone may do, and half as much again
+        slow = configs.telegram(doubles, more="messages_per_second = 2")
+        members = Members(tmp_path, postgres_url, configs.ACCESS + configs.models(doubles, "a") + slow, TWO_WORKERS)
+        async with running(members):
+            people = [person(doubles, 100 + number, members.all[1 + number % 2], members) for number in range(16)]
+            for somebody in people:
+                await somebody.say("/whoami")
+            for somebody in people:
+                await somebody.hears(f"telegram:{somebody.user['id']}")
+            calls = (await doubles.telegram.get("calls"))["calls"]
+            assert [call["method"] for call in calls if call.get("status") == 429] == []
+
+
+HELD_S = 8.0
+
+
+@pytest.mark.requirement("G-170")
+@pytest.mark.timeout(200)
+async def test_where_the_platform_asks_for_quiet_all_processes_are_quiet(tmp_path: Path, postgres_url: str) -> None:
+    async with all_doubles() as doubles:
+        config = configs.ACCESS + configs.models(doubles, "a") + configs.discord(doubles)
+        members = Members(tmp_path, postgres_url, config, TWO_WORKERS)
+        async with running(members):
+            had_by(members, members.all[1], f"discord:{DM}")
+            had_by(members, members.all[2], f"discord:{GENERAL}")
+            ann = OnDiscord(doubles)
+            fault = {"method": "create_message", "kind": "rate_limit", "retry_after": HELD_S, "global": True}
+            await doubles.discord.post("faults", [fault])
+            await ann.say("/whoami")
+            await until(lambda: _is_closed(members))
+            await ann.say("<@100000000000000001> /whoami", channel=GENERAL)
+            await ann.hears("discord:500000000000000001", channel=GENERAL)
+            await ann.hears("discord:500000000000000001")
+            first, *others = await ann.calls("create_message")
+            assert first["status"] == 429
+            assert min(call["at"] for call in others) - first["at"] >= HELD_S
+
+
+async def _is_closed(members: Members) -> bool:
+    return members.rows("select count(*) from rate_bucket where closed_until > tieline_now()") == [(1,)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from agent.core.bounded_map import BoundedMap
 
@@ -77,3 +77,30 @@ class RateLimits(Generic[Key]):
 
     def _bucket(self, key: Key, now: float) -> TokenBucket:
         return self._buckets.get(key) or TokenBucket.full(self._rate_of(key), now)
+
+
+# Limits that several processes keep to together.
+
+DIVIDED = 0.5  # part of a limit that is divided among the processes; from the rest each draws what it needs
+
+
+def divided(rate: Rate, processes: int) -> tuple[Rate | None, Rate]:
+    """The share of each of so many processes, and what all draw from. None: a share would be less than one call."""
+    part = DIVIDED / processes
+    if rate.burst * part < 1.0:
+        return None, rate
+    return _scaled(rate, part), _scaled(rate, 1.0 - DIVIDED)
+
+
+def _scaled(rate: Rate, factor: float) -> Rate:
+    return Rate(per_s=rate.per_s * factor, burst=rate.burst * factor, reserve=rate.reserve * factor)
+
+
+class SharedRates(Protocol):
+    """Limits of one account at its platform that all processes keep to together, by key. Never raises."""
+
+    async def ask(self, key: str, rate: Rate, *, frame: bool = False) -> float:
+        """0 and the call is counted; else the seconds to wait, and it is not. A `frame` leaves the reserve."""
+
+    async def close(self, key: str, after_s: float) -> None:
+        """The platform said to leave it alone for so long: no process is let through before."""

@@ -154,9 +154,9 @@ async def test_a_final_waits_its_turn() -> None:
 
 async def test_a_final_that_would_wait_long_is_given_back() -> None:
     limiter = Limiter(RATES, FakeClock())
-    limiter.refused(PERSON, MAX_WAIT_S + 5)
+    await limiter.refused(PERSON, MAX_WAIT_S + 5)
     with pytest.raises(ChannelBusy) as raised:
         await limiter.turn(PERSON, final=True)
     assert raised.value.after_s == pytest.approx(MAX_WAIT_S + 5)
     with pytest.raises(ChannelBusy):
-        limiter.aside(PERSON)
+        await limiter.aside(PERSON)
