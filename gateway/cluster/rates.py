@@ -19,7 +19,7 @@ from agent.storage.database import TROUBLE, Database
 from gateway.channels.kit.rate_limits import Rate, TokenBucket, divided
 from gateway.storage import rate_buckets
 
-RATES = "rates"  # what they tell each other, among the accounts
+RATES = "@rates"  # in the place of an account
 MOST = 4096  # limits that are remembered; of one that is not, nothing is in hand
 WITHOUT_S = 1.0  # between two tries while the database does not answer
 
