@@ -1,7 +1,8 @@
 """Makes the pages on performance of the result files in docs/performance/results: `python -m tests.bench.report`.
 
 `--publish [RUN]` first puts the results of a run (the newest below .bench/) there. The prose of each page is in
-pages/; a line with a name in double braces is replaced by a table that is made here. A test fails while they differ.
+pages/; a line with a name in double braces is replaced by what is made here: a table, a plot or a sentence. A test
+fails while they differ.
 """
 
 import argparse
@@ -9,10 +10,11 @@ import json
 import re
 import statistics
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from tests.bench import results
+from tests.bench import plots, results
 from tests.bench.budgets import BUDGETS, NOTHING, number
 from tests.bench.measures import SYSTEMS
 from tests.bench.peers.driver import ROOT, load
@@ -232,7 +234,61 @@ def configurations(records: Sequence[Record]) -> str:
     return "\n".join(parts).strip()
 
 
+# measure, key of its result, what it is, digits
+BESIDE = (
+    ("concurrent", "turns_per_s", "100 conversations at once: turns a second", 0),
+    ("concurrent", "cpu_ms_per_turn_with_background", "… CPU of a turn, ms", 2),
+    ("concurrent", "p99_ms", "… p99 of the wait, ms", 0),
+    ("memory", "idle_mb", "resident memory, idle, MB", 0),
+    ("memory", "turns_1000_mb", "… after 1,000 turns, MB", 0),
+    ("cold", "poll_s", "start to the first getUpdates, s", 2),
+)
+
+
+def beside(records: Sequence[Record]) -> str:
+    """The few figures that an operator asks for first, of each system."""
+    found = [
+        (what, *(_median(records, system, measure, key, digits) for system in plots.SYSTEMS))
+        for measure, key, what, digits in BESIDE
+    ]
+    told = [line for line in found if any(one != NOTHING for one in line[1:])]
+    return rows([("", *plots.SYSTEMS), *told]) if told else "Not measured."
+
+
+def _median(records: Sequence[Record], system: str, measure: str, key: str, digits: int) -> str:
+    value = plots.median(records, system, measure, key)
+    return NOTHING if value is None else number(value, digits)
+
+
+TURNS_A_MINUTE = 2  # of a person who talks with the bot: half a minute to read an answer and to ask again
+
+
+def one_core(records: Sequence[Record]) -> str:
+    """The number of turns and of people that a core carries, by the CPU of a turn in a crowd."""
+    used = [record for record in records if record.system == "tieline" and record.measure == "concurrent"]
+    cpu_ms = plots.median(used, "tieline", "concurrent", "cpu_ms_per_turn_with_background")
+    if cpu_ms is None:
+        return "Not measured."
+    turns = _two_digits(1000 / cpu_ms)
+    people = turns * 60 // TURNS_A_MINUTE
+    date, commit, machine, _ = origin(used, Keys(records))
+    return (
+        f"**One core carries about {turns:,} turns a second: {people:,} people who each write {TURNS_A_MINUTE} "
+        f"messages a minute** ({number(cpu_ms, 2)} ms of CPU a turn, {date}, {commit}, machine {machine}). Waiting for "
+        "a model takes none of it."
+    )
+
+
+def _two_digits(value: float) -> int:
+    """The number with its first two digits, rounded down: none that was not measured."""
+    unit = 10 ** max(len(str(int(value))) - 2, 0)
+    return int(value // unit * unit)
+
+
 PARTS: dict[str, Callable[[Sequence[Record]], str]] = {
+    "one core": one_core,
+    "beside": beside,
+    **{f"plot: {name}": partial(plots.shown, name) for name in plots.PLOTS},
     "budgets": budgets,
     "side by side": side_by_side,
     "growth": growth,
@@ -264,6 +320,11 @@ def main() -> None:
     for name, text in pages(results.read(results.PUBLISHED)).items():
         (PAGES / name).write_text(text)
         print(f"made {(PAGES / name).relative_to(ROOT)}")
+    folder = PAGES / plots.FOLDER
+    folder.mkdir(exist_ok=True)
+    for name, drawn in plots.plots(results.read(results.PUBLISHED)).items():
+        (folder / name).write_text(drawn)
+        print(f"drew {(folder / name).relative_to(ROOT)}")
 
 
 if __name__ == "__main__":

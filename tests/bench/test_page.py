@@ -1,11 +1,12 @@
 """The pages on performance say what the result files say."""
 
+import re
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from tests.bench import results
+from tests.bench import plots, results
 from tests.bench.budgets import BUDGETS, Source, combined, ratio
 from tests.bench.report import PAGES, PARTS, PROSE, pages
 from tests.bench.results import Machine, Record
@@ -46,6 +47,42 @@ def test_the_pages_are_made_of_the_committed_results() -> None:
     assert written == made, "make them again: python -m tests.bench.report"
 
 
+def test_the_plots_are_drawn_of_the_committed_results() -> None:
+    made = plots.plots(results.read(results.PUBLISHED))
+    drawn = {path.name: path.read_text() for path in (PAGES / plots.FOLDER).glob("*")}
+    assert drawn == made, "draw them again: python -m tests.bench.report"
+
+
+@pytest.mark.parametrize("name", plots.PLOTS)
+def test_the_words_of_a_plot_say_its_numbers(name: str) -> None:
+    drawn, words = plots.PLOTS[name](results.read(results.PUBLISHED))
+    assert "tieline" in words
+    if name == "growth":
+        return  # a line has no number written beside it
+    for number in re.findall(r'<text x="[\d.]+" y="\d+">([\d,.]+)</text>', drawn):
+        assert f" {number} " in words
+
+
+@pytest.mark.parametrize(
+    ("highest", "marks"),
+    [
+        pytest.param(0.4, [0, 0.1, 0.2, 0.3, 0.4], id="below one"),
+        pytest.param(9.2, [0, 2, 4, 6, 8, 10], id="to ten"),
+        pytest.param(2709, [0, 1000, 2000, 3000], id="as few as hold it"),
+    ],
+)
+def test_an_axis_has_round_numbers_up_to_its_highest(highest: float, marks: list[float]) -> None:
+    assert plots.ticks(highest) == pytest.approx(marks)
+
+
+def test_one_core_carries_what_the_cpu_of_a_turn_leaves_room_for() -> None:
+    line = PARTS["one core"]([record("tieline", "concurrent", {WHOLE: 3.9}), record("floor", "concurrent", {WHOLE: 1})])
+    assert line.startswith(
+        "**One core carries about 250 turns a second: 7,500 people who each write 2 messages a minute**"
+    )
+    assert PARTS["one core"]([record("floor", "concurrent", {WHOLE: 1})]) == "Not measured."
+
+
 @pytest.mark.parametrize("name", PARTS)
 def test_every_part_has_one_place_in_the_prose(name: str) -> None:
     assert sum(path.read_text().count(f"\n{{{{{name}}}}}\n") for path in PROSE.glob("*.md")) == 1
@@ -54,7 +91,7 @@ def test_every_part_has_one_place_in_the_prose(name: str) -> None:
 def test_a_page_without_results_says_so() -> None:
     made = "".join(pages([]).values())
     assert "| not measured |" in made
-    assert made.count("\nNot measured.\n") == 2
+    assert made.count("\nNot measured.\n") == 4 + len(plots.PLOTS)
 
 
 TURNS = "one turn after another, `openai`: CPU"

@@ -1,11 +1,10 @@
 """The figures of the code's structure, on small trees, and the figures of the documentation as they are drawn."""
 
-import runpy
 from pathlib import Path
 
 import pytest
 
-from tools import structure
+from tools import drawings, structure
 
 ROOT = Path(__file__).parents[2]
 
@@ -86,6 +85,5 @@ def test_the_figures_that_bind_and_need_no_trace_are_nought() -> None:
 
 
 def test_the_figures_of_the_documentation_are_drawn_from_their_source() -> None:
-    folder = ROOT / "docs" / "figures"
-    figures = runpy.run_path(str(folder / "draw.py"))["figures"]()
-    assert figures == {path.name: path.read_text() for path in folder.glob("*.svg")}
+    drawn = {path.name: path.read_text() for path in drawings.FOLDER.glob("*.svg")}
+    assert drawn == drawings.figures(), "draw them again: python -m tools.drawings"

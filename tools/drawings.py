@@ -1,12 +1,14 @@
-"""Draws the figures of docs/architecture*.md: `python docs/figures/draw.py` writes them beside this file.
+"""Draws the figures of docs/architecture*.md into docs/figures: `python -m tools.drawings`.
 
-A figure is a list of steps. Each step stands in a column (who does it) and on a row of its own; an arrow leads from
-each step to the next. The colours follow the reader's light or dark mode.
+A flow is a list of steps. Each step stands in a column (who does it) and on a row of its own; an arrow leads from
+each step to the next. The colours of every figure follow the reader's light or dark mode.
 """
 
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
+
+FOLDER = Path(__file__).parent.parent / "docs" / "figures"
 
 STYLE = """
   text { font: 12px system-ui, sans-serif; fill: #1f2328 }
@@ -123,7 +125,7 @@ def flow(steps: Sequence[Step]) -> str:
             below = y + HIGH
             lines.append(f'<path class="arrow" d="M{middle} {below}L{other} {below + GAP - 5}"/>')
             lines.append(f'<path class="tip" d="M{other - 4} {below + GAP - 6}h8l-4 6z"/>')
-    return _figure(width, height, lines)
+    return figure(width, height, lines)
 
 
 def _squeezed(words: str) -> str:
@@ -143,13 +145,14 @@ def layers(rows: Sequence[tuple[str, str]]) -> str:
         if number + 1 < len(rows):
             lines.append(f'<path class="arrow" d="M{width // 2} {y + high}v{2 * GAP - 6}"/>')
             lines.append(f'<path class="tip" d="M{width // 2 - 4} {y + high + 2 * GAP - 7}h8l-4 6z"/>')
-    return _figure(width, GAP + len(rows) * (high + 2 * GAP), lines)
+    return figure(width, GAP + len(rows) * (high + 2 * GAP), lines)
 
 
-def _figure(width: int, height: int, lines: Sequence[str]) -> str:
+def figure(width: int, height: int, lines: Sequence[str], style: str = "") -> str:
+    """An SVG file of this size in pixels; `style` is CSS beside that of all figures."""
     head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}">'
     ground = f'<rect class="ground" width="{width}" height="{height}"/>'
-    return "\n".join([head, f"<style>{STYLE}</style>", ground, *lines, "</svg>", ""])
+    return "\n".join([head, f"<style>{STYLE}{style}</style>", ground, *lines, "</svg>", ""])
 
 
 def figures() -> dict[str, str]:
@@ -163,5 +166,5 @@ def figures() -> dict[str, str]:
 
 
 if __name__ == "__main__":
-    for name, figure in figures().items():
-        (Path(__file__).parent / name).write_text(figure)
+    for name, drawn in figures().items():
+        (FOLDER / name).write_text(drawn)
