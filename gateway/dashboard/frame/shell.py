@@ -178,7 +178,7 @@ class Shell:
             for group in GROUPS
         ]
         layout = "fragment.html" if request.headers.get("hx-target") == "content" else "layout.html"
-        frame = {"layout": layout, "navigation": navigation, "csrf": request.state.csrf, "chat": self._chat}
+        frame = {"layout": layout, "navigation": navigation, "csrf": request.state.csrf, "chat_page": self._chat}
         # A page of long transcripts takes a second: meanwhile turns go on.
         text = await anyio.to_thread.run_sync(partial(render, page.template, **frame, **values))
         return HTMLResponse(text, status_code=page.status_code)

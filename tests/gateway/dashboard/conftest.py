@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import Any
 
 import httpx2
@@ -83,14 +82,14 @@ class Browsing:
 
 
 @asynccontextmanager
-async def browsing(world: World) -> AsyncIterator[Browsing]:
-    """The dashboard of a process that runs."""
+async def browsing(world: World, chat: str = "") -> AsyncIterator[Browsing]:
+    """The dashboard of a process that runs. `chat` is where it says that the web chat is; "": nowhere."""
     server = WebServer(WebSettings(port=0), home=world.home, clock=world.clock)
     server.bind()
     async with running(server.run):
         server.let_in(world.services.sign_ins)
         server.give_rights(world.services.dashboard_rights)
-        server.mount_dashboard(partial(sections, world.services))
+        server.mount_dashboard(lambda reasons, _, link: sections(world.services, reasons, chat, link))
         server.watch(world.services.overview.reasons)
         async with visiting(server) as visitor:
             yield Browsing(world, server, visitor)

@@ -258,3 +258,10 @@ async def test_the_live_events_are_for_who_may_look(world_of: Callable[..., Worl
         link = await owner.server.sign_in_link(SignedIn(id=UserId("guest"), display="Guest"))
         async with visiting(owner.server, link) as guest:
             assert (await guest.client.get("/live")).status_code == 403
+
+
+async def test_every_page_leads_to_the_chat(world: World) -> None:
+    """A macro of the same name as a value of the frame would stand in its place."""
+    async with browsing(world, chat="/chat/") as there:
+        for section in all_sections(world.services, tuple, keeper(world.database)):
+            assert 'href="/chat/">Open chat' in await there.page(section.path), section.path
