@@ -142,8 +142,9 @@ ladder: setup ## take 100,000 random lives through the stages of compaction
 e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for the short form)
 	$(BIN)/pytest -q -n 2 tests/e2e --timeout=300 $(if $(SHORT),-m "not slow",) $(ARGS)
 
-pictures: setup ## play the scenes of docs/look-after-a-group.md and draw them anew (needs chromium)
-	$(BIN)/python -m tools.pictures
+pictures: setup ## play the scenes that the documentation shows, and draw them anew (needs chromium; ARGS=--all)
+	$(BIN)/python -m tools.drawings
+	$(BIN)/python -m tools.pictures $(ARGS)
 
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
 	$(BIN)/pytest -q -s tests/gateway/scheduler/triggers/test_zones_oracle.py -m slow --timeout=7200 $(ARGS)

@@ -1,8 +1,10 @@
-"""Draws the pictures of docs/look-after-a-group.md, so that they show what the program says.
+"""Draws the pictures of the documentation, so that they show what the program says.
 
-`make pictures` plays the scenes of `tests/program/group_scenes.py` with the running program, writes their words to
-docs/figures/group/scenes.json, and takes a picture of each scene beside it with Chromium. A picture keeps the digest of
-the page that it was taken of, and is taken anew only when that has changed.
+`make pictures` plays the scenes of `tests/program/group_scenes.py` and `direct_scenes.py` with the running program,
+writes their words to scenes.json in docs/figures/group and docs/figures/program, and takes a picture of each scene
+beside it with Chromium: a chat and a terminal as drawn here, the chat page as the program shows it. It does the same
+for pages of the dashboard (`tests/gateway/dashboard/shown.py`). A picture keeps the digest of what it says, and is
+taken anew only when that has changed; `--all` takes all anew, as after a change of how the pages look.
 """
 
 import json
@@ -13,19 +15,26 @@ import sys
 import tempfile
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
 from hashlib import sha256
 from html import escape
 from pathlib import Path
 
 import anyio
-from playwright.async_api import async_playwright
+from playwright.async_api import Browser, Page, async_playwright, expect
 
-from tests.program.group_scenes import BOT, Entry, Scene, play, scene_of
+from tests.gateway.dashboard.shown import NOW, ShownPage, shown_pages
+from tests.program.direct_scenes import Played, playing
+from tests.program.scenes import BOT, Entry, Scene, scene_of
 
-FOLDER = Path(__file__).parent.parent / "docs" / "figures" / "group"
+FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+GROUP, PROGRAM = "group", "program"  # folders below it
 SCENES = "scenes.json"
 WIDTH = 660  # pixels; a page of documentation shows them without making them smaller
+CHAT_SIZE = 1000, 740  # pixels of the chat page, which readers see smaller
 MOST_BYTES = 60_000
 COLOURS = 32  # of a picture: text on four grounds, with its smooth edges
 DIGEST = b"Source digest"  # the keyword of the digest in a picture
@@ -53,13 +62,22 @@ STYLE = """
   .row span { padding: 5px; text-align: center; background: #ffffff; border: 1px solid #a5c8e4; border-radius: 7px;
     font-size: 14px; color: #0550ae }
 """
+TERMINAL_STYLE = """
+  body { background: #0d1117; color: #f0f6fc }
+  header { background: #21262d; color: #b1bac4; border-color: #3d444d }
+  main { padding: 14px 16px }
+  pre { margin: 0; padding: 0; background: none; line-height: 1.45 }
+"""
 
 
 def document(scene: Scene) -> str:
-    """The page that a picture is taken of: a chat as no platform in particular shows it."""
-    entries = "\n".join(map(_entry, scene.entries))
+    """The page that a picture is taken of: a chat as no platform in particular shows it, or a terminal."""
+    if scene.kind == "terminal":
+        entries, style = "\n".join(f"<pre>{escape(entry.text)}</pre>" for entry in scene.entries), TERMINAL_STYLE
+    else:
+        entries, style = "\n".join(map(_entry, scene.entries)), ""
     return (
-        f'<!doctype html><meta charset="utf-8"><style>{STYLE}</style>'
+        f'<!doctype html><meta charset="utf-8"><style>{STYLE}{style}</style>'
         f"<header>{escape(scene.place)}</header><main>{entries}</main>"
     )
 
@@ -108,8 +126,14 @@ def _inline(text: str) -> str:
 
 
 def digest(scene: Scene) -> str:
-    """The digest of the page of a scene, which its picture carries."""
-    return sha256(document(scene).encode()).hexdigest()
+    """The digest of a scene, which its picture carries: of what is drawn, or of what the chat page was told."""
+    source = json.dumps(scene.as_json(), ensure_ascii=False) if scene.kind == "web chat" else document(scene)
+    return digest_of(source)
+
+
+def digest_of(source: str) -> str:
+    """The digest of what a picture says."""
+    return sha256(source.encode()).hexdigest()
 
 
 def stored_scenes(folder: Path) -> tuple[Scene, ...]:
@@ -212,9 +236,62 @@ def _unfiltered(how: int, row: bytearray, above: bytearray, step: int) -> bytear
 # --- the pictures ---------------------------------------------------------------------------
 
 
-async def draw(scenes: Sequence[Scene], folder: Path) -> list[str]:
-    """Take the pictures that do not show their scene any more; the names of those that were taken."""
-    stale = [scene for scene in scenes if not _shows(folder / f"{scene.name}.png", scene)]
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A picture: `path` is where it lies below docs/figures, `digest` that of what it says, `show` shows it in a page.
+
+    The picture is of the whole page where `whole`, else of what its window holds.
+    """
+
+    path: str
+    digest: str
+    size: tuple[int, int]
+    whole: bool
+    show: Callable[[Page], Awaitable[None]]
+    moment: datetime | None = None  # on the clock of the browser
+
+
+def pictures_of(played: Played, pages: Sequence[ShownPage]) -> list[Picture]:
+    """All pictures of what was played and of pages that are shown now."""
+    return [
+        *(_of_scene(folder, scene, played) for folder, scenes in played.scenes.items() for scene in scenes),
+        *map(of_page, pages),
+    ]
+
+
+def _of_scene(folder: str, scene: Scene, played: Played) -> Picture:
+    async def drawn(page: Page) -> None:
+        await page.set_content(document(scene))
+
+    async def chat(page: Page) -> None:
+        await page.goto(await played.link())
+        await page.goto(f"{'/'.join(page.url.split('/')[:3])}/chat/")
+        await expect(page.locator("#link")).to_have_attribute("data-state", "connected")
+        await expect(page.locator(".message.bot:not(.growing)")).to_have_count(1)
+
+    path = f"{folder}/{scene.name}.png"
+    if scene.kind == "web chat":
+        return Picture(path=path, digest=digest(scene), size=CHAT_SIZE, whole=False, show=chat)
+    return Picture(path=path, digest=digest(scene), size=(WIDTH, 100), whole=True, show=drawn)
+
+
+def of_page(shown: ShownPage) -> Picture:
+    """The picture of a page of the dashboard."""
+
+    async def show(page: Page) -> None:
+        await page.goto(await shown.link())
+        await page.goto(f"{'/'.join(page.url.split('/')[:3])}{shown.path}")
+        await expect(page.locator("main h1")).to_be_visible()
+        await expect(page.locator("time[data-ago]:empty")).to_have_count(0)
+
+    path = f"{PROGRAM}/{shown.name}.png"
+    digest = digest_of(shown.html)
+    return Picture(path=path, digest=digest, size=shown.size, whole=False, show=show, moment=NOW)
+
+
+async def draw(pictures: Sequence[Picture], figures: Path, *, all_anew: bool = False) -> list[str]:
+    """Take the pictures that do not show what is said any more, or all; the paths of those that were taken."""
+    stale = [one for one in pictures if all_anew or not _shows(figures / one.path, one.digest)]
     path = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if stale and path is None:
         raise SystemExit("the pictures need Chromium, which is not installed (apt-get install chromium)")
@@ -222,33 +299,56 @@ async def draw(scenes: Sequence[Scene], folder: Path) -> list[str]:
         return []
     async with async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=path, args=list(FLAGS))
-        page = await browser.new_page(viewport={"width": WIDTH, "height": 100})
-        for scene in stale:
-            await page.set_content(document(scene))
-            picture = with_palette(await page.screenshot(full_page=True), digest(scene))
+        for one in stale:
+            picture = with_palette(await _taken(browser, one), one.digest)
             if len(picture) > MOST_BYTES:
-                raise SystemExit(f"{scene.name}.png has {len(picture)} bytes, {MOST_BYTES} at most: show less in it")
-            (folder / f"{scene.name}.png").write_bytes(picture)
+                raise SystemExit(f"{one.path} has {len(picture)} bytes, {MOST_BYTES} at most: show less in it")
+            (figures / one.path).parent.mkdir(parents=True, exist_ok=True)
+            (figures / one.path).write_bytes(picture)
         await browser.close()
-    return [scene.name for scene in stale]
+    return [one.path for one in stale]
 
 
-def _shows(picture: Path, scene: Scene) -> bool:
-    return picture.exists() and digest_in(picture.read_bytes()) == digest(scene)
+async def _taken(browser: Browser, one: Picture) -> bytes:
+    width, height = one.size
+    context = await browser.new_context(
+        viewport={"width": width, "height": height}, color_scheme="light", locale="en-GB", timezone_id="UTC"
+    )
+    page = await context.new_page()
+    if one.moment is not None:
+        await page.clock.set_fixed_time(one.moment)
+    await one.show(page)
+    taken = await page.screenshot(full_page=one.whole, animations="disabled", caret="hide")
+    await context.close()
+    return taken
 
 
-async def _played() -> tuple[Scene, ...]:
-    with tempfile.TemporaryDirectory() as folder:
-        return await play(Path(folder) / "h")
+def _shows(picture: Path, digest: str) -> bool:
+    return picture.exists() and digest_in(picture.read_bytes()) == digest
+
+
+@asynccontextmanager
+async def everything(home: Path) -> AsyncIterator[tuple[Played, tuple[ShownPage, ...]]]:
+    """All scenes, played, and the pages, while both go on running. `home` is short, for the control sockets."""
+    async with AsyncExitStack() as stack:
+        played = await stack.enter_async_context(playing(home / "p"))
+        yield played, await stack.enter_async_context(shown_pages(home))
+
+
+async def _make(all_anew: bool) -> tuple[int, list[str]]:
+    with tempfile.TemporaryDirectory() as home:
+        async with everything(Path(home)) as (played, pages):
+            for folder, scenes in played.scenes.items():
+                written = json.dumps([scene.as_json() for scene in scenes], indent=1, ensure_ascii=False)
+                (FIGURES / folder).mkdir(parents=True, exist_ok=True)
+                (FIGURES / folder / SCENES).write_text(f"{written}\n")
+            pictures = pictures_of(played, pages)
+            return len(pictures), await draw(pictures, FIGURES, all_anew=all_anew)
 
 
 def main() -> int:
-    scenes = anyio.run(_played)
-    FOLDER.mkdir(parents=True, exist_ok=True)
-    written = json.dumps([scene.as_json() for scene in scenes], indent=1, ensure_ascii=False)
-    (FOLDER / SCENES).write_text(f"{written}\n")
-    taken = anyio.run(draw, scenes, FOLDER)
-    print(f"{len(scenes)} scenes, new pictures: {', '.join(taken) or 'none, all show what the program says'}")
+    count, taken = anyio.run(_make, "--all" in sys.argv[1:])
+    print(f"{count} pictures, new: {', '.join(taken) or 'none, all show what the program says'}")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""Pictures of docs/look-after-a-group.md: all there, described, and showing what the program says now."""
+"""Pictures of the documentation: all there, shown, described, and showing what the program says now."""
 
 import re
 import struct
@@ -8,48 +8,75 @@ from pathlib import Path
 import pytest
 
 from tests.fakes.sandbox import sandboxed
-from tests.program.group_scenes import Entry, Scene, play
+from tests.program.scenes import Entry, Scene
 from tools.pictures import (
-    FOLDER,
+    FIGURES,
+    GROUP,
     MOST_BYTES,
+    PROGRAM,
     SIGNATURE,
     digest,
     digest_in,
     document,
+    everything,
+    pictures_of,
     size_of,
     stored_scenes,
     with_palette,
 )
 
-PAGE = FOLDER.parent.parent / "look-after-a-group.md"
-WIDEST = 720  # pixels; readers show wider ones smaller
+ROOT = FIGURES.parent.parent
+PAGE = FIGURES.parent / "look-after-a-group.md"
+WIDEST = {GROUP: 720, PROGRAM: 1240}  # pixels; readers show wider ones smaller
 SHORTEST_ALT = 40  # characters, in which one can tell what is seen
 AGAIN = "the pictures show something else than the program says: run `make pictures`, and look at them"
-
-shown = {
-    Path(path).stem: " ".join(alt.split()) for alt, path in re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", PAGE.read_text())
-}
+FOLDERS = (GROUP, PROGRAM)
 
 
-def test_the_page_shows_each_scene_once_and_describes_it() -> None:
-    assert sorted(shown) == sorted(scene.name for scene in stored_scenes(FOLDER))
-    assert sorted(shown) == sorted(file.stem for file in FOLDER.glob("*.png"))
-    assert [name for name, alt in shown.items() if len(alt) < SHORTEST_ALT] == []
+def shown_on(page: Path) -> dict[Path, str]:
+    """The pictures on a page by their file, each with the words for it."""
+    found = re.findall(r"!\[([^\]]*)\]\(([^)]+)\)", page.read_text())
+    return {(page.parent / path).resolve(): " ".join(alt.split()) for alt, path in found}
 
 
-@pytest.mark.parametrize("scene", stored_scenes(FOLDER), ids=lambda scene: scene.name)
-def test_a_picture_was_taken_of_its_scene_and_is_small(scene: Scene) -> None:
-    picture = (FOLDER / f"{scene.name}.png").read_bytes()
-    assert digest_in(picture) == digest(scene), AGAIN
-    assert len(picture) <= MOST_BYTES
-    assert size_of(picture)[0] <= WIDEST
+def test_the_page_shows_each_scene_of_a_group_once() -> None:
+    files = {FIGURES / GROUP / f"{scene.name}.png" for scene in stored_scenes(FIGURES / GROUP)}
+    assert set(shown_on(PAGE)) == files == set((FIGURES / GROUP).glob("*.png"))
+
+
+def test_each_picture_of_the_program_is_shown_and_described() -> None:
+    pages = [ROOT / "README.md", *FIGURES.parent.glob("*.md")]
+    shown = [(file, alt) for page in pages for file, alt in shown_on(page).items()]
+    pictures = set((FIGURES / PROGRAM).glob("*.png"))
+    assert {file for file, _ in shown if file.parent == FIGURES / PROGRAM} == pictures
+    assert [file.name for file, alt in shown if file.suffix == ".png" and len(alt) < SHORTEST_ALT] == []
+
+
+SCENES = [(folder, scene) for folder in FOLDERS for scene in stored_scenes(FIGURES / folder)]
+
+
+@pytest.mark.parametrize(("folder", "scene"), SCENES, ids=lambda one: getattr(one, "name", one))
+def test_a_picture_was_taken_of_its_scene(folder: str, scene: Scene) -> None:
+    assert digest_in((FIGURES / folder / f"{scene.name}.png").read_bytes()) == digest(scene), AGAIN
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_pictures_are_small(folder: str) -> None:
+    for file in (FIGURES / folder).glob("*.png"):
+        picture = file.read_bytes()
+        assert len(picture) <= MOST_BYTES, file.name
+        assert size_of(picture)[0] <= WIDEST[folder], file.name
 
 
 @sandboxed
-async def test_the_scenes_are_what_the_program_says_now(tmp_path_factory: pytest.TempPathFactory) -> None:
-    played = await play(tmp_path_factory.mktemp("h", numbered=True))  # a short path, for the control socket
-    for scene, stored in zip(played, stored_scenes(FOLDER), strict=True):
-        assert scene == stored, AGAIN
+async def test_the_pictures_show_what_the_program_says_now(tmp_path_factory: pytest.TempPathFactory) -> None:
+    async with everything(tmp_path_factory.mktemp("h", numbered=True)) as (played, pages):  # a short path, for sockets
+        for folder, scenes in played.scenes.items():
+            for scene, stored in zip(scenes, stored_scenes(FIGURES / folder), strict=True):
+                assert scene == stored, AGAIN
+        taken = {picture.path: picture.digest for picture in pictures_of(played, pages)}
+        there = [file for folder in FOLDERS for file in (FIGURES / folder).glob("*.png")]
+        assert {f"{file.parent.name}/{file.name}": digest_in(file.read_bytes()) for file in there} == taken, AGAIN
 
 
 @pytest.mark.parametrize(
