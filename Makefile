@@ -14,7 +14,7 @@ PYTEST := $(BIN)/pytest $(ELSEWHERE) -m "not slow"
 TESTS := $(PYTEST) -q -n auto --dist=worksteal -p tools.requirements
 CHECKS := mypy contracts ruff file-sizes vocabulary
 
-.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs site fmt lock release wheels requirements requirement mutate ladder faults faults-cluster soak e2e pictures zones foreign bench bench-peers bench-page clean help
+.PHONY: setup compiled run test slow image cluster hostile check $(CHECKS) docs site fmt lock release wheels requirements requirement mutate ladder faults faults-cluster soak soak-cluster e2e pictures zones foreign bench bench-peers bench-page clean help
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## /	/' | expand -t 14
@@ -135,6 +135,10 @@ faults-cluster: setup ## kill one of several processes at each point that its ro
 
 soak: setup ## talk for long with everything failing now and then (SIZE=conversations, TURNS=of each)
 	$(BIN)/python -m tests.soak --conversations $(or $(SIZE),1000) --turns $(or $(TURNS),20) $(ARGS)
+
+soak-cluster: setup ## talk for long with six processes, one killed every 20 s (MESSAGES=20000, SIZE=conversations)
+	$(BIN)/python -m tests.soak --cluster --conversations $(or $(SIZE),1000) \
+		--turns $(shell expr $(or $(MESSAGES),20000) / $(or $(SIZE),1000)) $(ARGS)
 
 ladder: setup ## take 100,000 random lives through the stages of compaction
 	LADDER_RUNS=$(or $(RUNS),100000) $(BIN)/pytest -q tests/agent/compaction/test_random_lives.py --timeout=0 $(ARGS)

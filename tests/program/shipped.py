@@ -52,6 +52,7 @@ UNDER_TEST: Mapping[str, str] = {
     "retention": "what is two days old is old within the test",
     "retry": "failures follow each other within the test",
     "scheduler": "a reminder is late within the test, and a time zone is set",
+    "session": "memory shows a leak only where the number of agents in it stays the same",
     "skills": "a small window holds no catalogue of skills",
     "spending": "a limit needs an amount",
     "timeouts": "a silence ends within the test",

@@ -1,7 +1,8 @@
 """The soak: many conversations talk for long with the running program while everything around it fails now and then.
 
 `python -m tests.soak --conversations 1000 --turns 20` prints what was lost or came twice, and what the process needed
-over time. Ends with 1 when something was lost or doubled without its flag.
+over time. Ends with 1 when something was lost or doubled without its flag. `--cluster` talks with six processes, of
+which one is killed now and then.
 """
 
 import argparse
@@ -19,6 +20,7 @@ from tests.doubles.limits import raised_limits
 from tests.program import configs
 from tests.program.doubles import Doubles, all_doubles
 from tests.program.running import Program
+from tests.soak.cluster import soak_cluster
 from tests.soak.crowd import Crowd
 from tests.soak.trouble import sprinkle
 from tests.soak.vitals import Vitals
@@ -38,10 +40,12 @@ def main() -> None:
     arguments.add_argument("--at-once", type=int, default=40, help="conversations that talk at the same time")
     arguments.add_argument("--trouble-every", type=float, default=2.0, help="seconds between two faults")
     arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--cluster", action="store_true", help="six processes, kills in the place of the faults")
+    arguments.add_argument("--kill-every", type=float, default=20.0, help="seconds between two kills of a cluster")
     given = arguments.parse_args()
     home = Path(tempfile.mkdtemp(prefix="soak"))
     try:
-        well = anyio.run(soak, home, given)
+        well = anyio.run(soak_cluster if given.cluster else soak, home, given)
     finally:
         shutil.rmtree(home, ignore_errors=True)
     sys.exit(0 if well else 1)
@@ -75,7 +79,7 @@ async def soak(home: Path, given: argparse.Namespace) -> bool:
             print(f"{crowd.said / took:.1f} a second; load before {load[0]:.1f}, after {os.getloadavg()[0]:.1f}")
             print(f"faults met: {', '.join(f'{name} {count}' for name, count in sorted(crowd.met.items()))}")
             vitals.tell()
-            return crowd.tell(program.home / "tieline.db") and settled
+            return crowd.tell(program.rows) and settled
 
 
 async def _settles(program: Program) -> bool:

@@ -2,11 +2,10 @@
 
 import random
 import re
-import sqlite3
 import time
 from collections import Counter
-from contextlib import closing
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import anyio
@@ -22,18 +21,39 @@ ANSWER_WITHIN_S = 180.0
 TWO_AT_ONCE = 0.1  # how often somebody does not wait for the answer
 TWICE = 0.02  # how often the platform delivers a message twice
 OWNER = 77  # who is told of answers that were put aside
+ALL = ("telegram", "discord", "slack")
 PLATFORMS = ("telegram", "telegram", "telegram", "discord", "slack")  # of each five people
-LEFT_OVER = "select id, conv, status, attempts, note, payload from outbox where status <> 'sent' order by id"
+LEFT_OVER = "select id, conv, status, attempts, note, payload from outbox where status <> 'sent' order by id limit 5"
+
+Rows = Callable[[str], Sequence[tuple[Any, ...]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """One message of the bot that holds words of people, in the order of its chat."""
+
+    chat: str
+    words: Sequence[str]
+    is_repeat: bool  # and says so
 
 
 class Crowd:
     """`said` and `answered` count messages; `met` the faults that were brought about."""
 
-    def __init__(self, doubles: Doubles, people: int, turns: int, chance: random.Random) -> None:
+    def __init__(
+        self,
+        doubles: Doubles,
+        people: int,
+        turns: int,
+        chance: random.Random,
+        platforms: Sequence[str] = PLATFORMS,
+    ) -> None:
+        """`platforms` are given to people in turn."""
         self._doubles = doubles
         self._people = people
         self._turns = turns
         self._chance = chance
+        self._platforms = platforms
         self._asked: dict[str, float] = {}
         self._heard: dict[str, anyio.Event] = {}
         self.met: Counter[str] = Counter()
@@ -50,10 +70,12 @@ class Crowd:
     async def move_in(self) -> None:
         """Make the direct chats that a platform does not make by itself; the owner has said hello, and can be told."""
         await self._doubles.telegram.post("updates", {"user": {"id": OWNER, "first_name": "Ann"}, "text": "hello"})
-        of = {name: [n for n in range(self._people) if _platform(n) == name] for name in PLATFORMS}
+        of = {name: [n for n in range(self._people) if self._platform(n) == name] for name in ALL}
         discord = [{"id": _chat(n), "type": 1, "guild_id": None, "recipients": [_user(n)]} for n in of["discord"]]
         await self._doubles.discord.post("channels", {"channels": discord})
-        slack = [{"id": _chat(n), "is_im": True, "user": _slack_user(n), "members": ["U0DOUBLE"]} for n in of["slack"]]
+        slack = [
+            {"id": _slack_chat(n), "is_im": True, "user": _slack_user(n), "members": ["U0DOUBLE"]} for n in of["slack"]
+        ]
         await self._doubles.slack.post("channels", {"channels": slack})
 
     async def talk(self, *, at_once: int) -> None:
@@ -79,28 +101,30 @@ class Crowd:
         for word in list(self._asked):
             await self._heard[word].wait()
 
-    def tell(self, database: Path) -> bool:
-        """Print what was lost and doubled; True when nothing was."""
-        shown = Counter[str]()
-        flagged = Counter[str]()
-        for text in self._shown():
-            for word in set(WORD.findall(text)):
-                shown[word] += 1
-                flagged[word] += REPEATED in text
-        lost = [word for word in self._asked if not shown[word]]
-        doubled = [word for word, count in shown.items() if count - flagged[word] > 1]
+    def tell(self, rows: Rows) -> bool:
+        """Print what was lost, doubled and out of order; True when nothing was. `rows` asks the database."""
+        shown = self._shown()
+        times = Counter(word for one in shown for word in one.words)
+        repeats = Counter(word for one in shown if one.is_repeat for word in one.words)
+        lost = [word for word in self._asked if not times[word]]
+        doubled = [word for word, count in times.items() if count - repeats[word] > 1]
+        late = disordered(shown)
         waits = sorted(self.waits)
-        print(f"\nlost: {len(lost)}   doubled: {len(doubled)}   repeats that say so: {sum(flagged.values())}")
-        print(f"answered after: p50 {waits[len(waits) // 2]:.2f} s, p99 {waits[len(waits) * 99 // 100]:.2f} s")
-        with closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as opened:
-            for box in ("inbox", "outbox"):
-                rows = opened.execute(f"select status, count(*) from {box} group by status order by status").fetchall()
-                print(f"{box}: {', '.join(f'{status} {count:,}' for status, count in rows)}")
-            for row in opened.execute(LEFT_OVER).fetchmany(5):
-                print("left over:", *row)
-        for word in lost[:5]:
-            print(f"lost: {word} on {_platform(int(word[1:6]))}")
-        return not lost and not doubled
+        print(f"\nlost: {len(lost)}   doubled: {len(doubled)}   out of order: {len(late)}", end="   ")
+        print(f"repeats that say so: {repeats.total()}")
+        print(
+            f"answered after: p50 {waits[len(waits) // 2]:.2f} s, p99 {waits[len(waits) * 99 // 100]:.2f} s,", end=" "
+        )
+        print(f"the longest {waits[-1]:.2f} s")
+        for box in ("inbox", "outbox"):
+            found = rows(f"select status, count(*) from {box} group by status order by status")
+            print(f"{box}: {', '.join(f'{status} {count:,}' for status, count in found)}")
+        for row in rows(LEFT_OVER):
+            print("left over:", *row)
+        for what, words in (("lost", lost), ("doubled", doubled), ("out of order", late)):
+            for word in words[:5]:
+                print(f"{what}: {word} on {self._platform(int(word[1:6]))}")
+        return not lost and not doubled and not late
 
     async def _converse(self, number: int, turns: range, room: anyio.Semaphore) -> None:
         async with room:
@@ -117,7 +141,7 @@ class Crowd:
         # The double's model says what it was told: its answer is whole when it holds the last word.
         text = f"Here is what I have to say this time, please repeat it to me: {word}"
         again = {"duplicate": 1} if self._chance.random() < TWICE else {}
-        match _platform(number):
+        match self._platform(number):
             case "telegram":
                 user = {"id": 10_000 + number, "first_name": f"P{number}"}
                 await self._doubles.telegram.post("updates", {"user": user, "text": text, **again})
@@ -125,8 +149,8 @@ class Crowd:
                 said = {"channel": _chat(number), "user": _user(number)["id"], "content": text, **again}
                 await self._doubles.discord.post("events", said)
             case _:
-                event = {"channel": _chat(number), "user": _slack_user(number), "text": text, "wait": False, **again}
-                await self._doubles.slack.post("events", event)
+                said = {"channel": _slack_chat(number), "user": _slack_user(number), "text": text, "wait": False}
+                await self._doubles.slack.post("events", {**said, **again})
         return word
 
     def _hear(self, calls: list[dict[str, Any]]) -> None:
@@ -140,21 +164,42 @@ class Crowd:
                 elif event is not None and not event.is_set():
                     calls.append(call)  # not carried out yet, or refused: the next look tells
 
-    def _shown(self) -> list[str]:
-        """Every message of the bot."""
+    def _shown(self) -> list[Shown]:
+        """Every message of the bot that holds a word."""
         (bot,) = self._doubles.telegram.double.bots.values()
-        found = [text_of(one) for one in bot.messages.values() if one["from"].get("is_bot")]
+        telegram = [one for one in bot.messages.values() if one["from"].get("is_bot")]
+        found = [(f"telegram {one['chat']['id']}", text_of(one)) for one in telegram]
         discord, slack = self._doubles.discord.double.messages, self._doubles.slack.double.messages
-        found += [str(one["content"]) for one in discord.values() if one["author"]["bot"]]
-        return found + [str(one["text"]) for one in slack.values() if one["user"] == "U0DOUBLE"]
+        found += [(str(one["channel_id"]), str(one["content"])) for one in discord.values() if one["author"]["bot"]]
+        found += [(channel, str(one["text"])) for (channel, _), one in slack.items() if one["user"] == "U0DOUBLE"]
+        return [
+            Shown(chat, tuple(dict.fromkeys(words)), REPEATED in text)
+            for chat, text in found
+            if (words := WORD.findall(text))
+        ]
+
+    def _platform(self, number: int) -> str:
+        return self._platforms[number % len(self._platforms)]
 
 
-def _platform(number: int) -> str:
-    return PLATFORMS[number % len(PLATFORMS)]
+def disordered(shown: Sequence[Shown]) -> list[str]:
+    """The words that stand in their chat behind a later one, without those of repeats that say so."""
+    newest: dict[str, str] = {}
+    late = []
+    for one in shown:
+        for word in () if one.is_repeat else one.words:
+            if word < newest.get(one.chat, ""):
+                late.append(word)
+            newest[one.chat] = max(word, newest.get(one.chat, ""))
+    return late
 
 
 def _chat(number: int) -> str:
-    return f"D{number:05}" if _platform(number) == "slack" else str(410000000000000000 + number)
+    return str(410000000000000000 + number)
+
+
+def _slack_chat(number: int) -> str:
+    return f"D{number:05}"
 
 
 def _user(number: int) -> dict[str, str]:

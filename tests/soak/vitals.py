@@ -2,6 +2,7 @@
 
 import re
 import time
+from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import quantiles
@@ -78,15 +79,12 @@ class Vitals:
         print(f"worst {max(self._lags):.2f} s")
 
     async def _gauges(self, client: aiohttp.ClientSession) -> dict[str, float]:
-        async with client.get(f"{self._program.url}/metrics") as answer:
-            text = await answer.text()
-        return {name: float(value) for name, value in re.findall(r"^(tieline_\w+) (\S+)$", text, re.MULTILINE)}
+        return await metrics(client, self._program)
 
     def _sample(self, crowd: Crowd, gauges: dict[str, float]) -> Sample:
         assert self._program.process is not None
         process = Path("/proc", str(self._program.process.pid))
-        status = (process / "status").read_text()
-        found = {name: int(value) for name, value in re.findall(r"^(VmRSS|Threads):\s+(\d+)", status, re.MULTILINE)}
+        found = status(self._program.process.pid)
         return Sample(
             at_s=time.monotonic() - self._began,
             answered=crowd.answered,
@@ -96,3 +94,19 @@ class Vitals:
             tasks=int(gauges["tieline_tasks"]),
             awake=int(gauges["tieline_conversations_awake"]),
         )
+
+
+async def metrics(client: aiohttp.ClientSession, program: Program) -> dict[str, float]:
+    """What the program exports, summed over labels."""
+    async with client.get(f"{program.url}/metrics", timeout=aiohttp.ClientTimeout(10)) as answer:
+        text = await answer.text()
+    found = defaultdict[str, float](float)
+    for name, value in re.findall(r"^(tieline_\w+)(?:\{.*\})? (\S+)$", text, re.MULTILINE):
+        found[name] += float(value)
+    return found
+
+
+def status(pid: int) -> dict[str, int]:
+    """What the kernel says of a process: `VmRSS` in KB, `Threads`. Raises OSError, or KeyError later, when it ended."""
+    text = Path("/proc", str(pid), "status").read_text()
+    return {name: int(value) for name, value in re.findall(r"^(VmRSS|Threads):\s+(\d+)", text, re.MULTILINE)}
