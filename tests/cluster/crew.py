@@ -16,10 +16,10 @@ from tests.program.running import Program as One
 
 
 @cache
-def _server() -> PostgresServer:
+def _server(address: str) -> PostgresServer:
     stack = ExitStack()
     atexit.register(stack.close)
-    url, restart = stack.enter_context(restartable_postgres())
+    url, restart = stack.enter_context(restartable_postgres(address))
     engine = create_engine(url.set(drivername="postgresql+psycopg"), isolation_level="AUTOCOMMIT")
     with engine.connect() as conn:
         conn.execute(text("alter system set max_connections = 500"))  # several programs of five side by side
@@ -39,12 +39,13 @@ class Crew(One):
     """
 
     others: ClassVar[Sequence[str]] = ("worker", "worker", "scheduler", "delivery")
+    address: ClassVar[str] = ""  # at which the processes find the database's server; none: its socket
 
     def __init__(
         self, home: Path, config: str, environ: Mapping[str, str] | None = None, *, about: Set[str] = frozenset()
     ) -> None:
         stack = ExitStack()
-        self.database = stack.enter_context(_server().database())  # it may be started again: until the end
+        self.database = stack.enter_context(_server(self.address).database())  # it may be started again: until the end
         atexit.register(stack.close)
         self._engine: Engine | None = None
         self._others: list[One] = []
@@ -57,7 +58,10 @@ class Crew(One):
         self.write(config, about=about)
 
     def write(self, config: str, *, about: Set[str] = frozenset()) -> None:
-        config = f'[database]\nurl = "{self.database}"\n{config}'
+        url = make_url(self.database)
+        if self.address:
+            url = url.set(host=self.address, port=5432, query={})
+        config = f'[database]\nurl = "{url.render_as_string(hide_password=False)}"\n{config}'
         super().write(config, about=about)
         for other in self._others:
             other.write(config, about=about)

@@ -2,7 +2,7 @@
 
 import signal
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,11 +80,23 @@ class ClusterSweep(Sweep):
         await self.program.ready()
 
 
+Make = Callable[[Path, Mapping[str, str]], Crew]
+
+
+def with_standby(home: Path, environ: Mapping[str, str]) -> Crew:
+    return WithStandby(home, "", environ)
+
+
 @asynccontextmanager
-async def sweeping(channel: str, role: Role, home: Path) -> AsyncIterator[ClusterSweep]:
-    """The doubles and six armed processes with one account, one exchange behind them."""
-    async with all_doubles() as doubles:
-        program = WithStandby(home, "", {ENVIRONMENT: str(home / "crash-{role}")})
+async def sweeping(
+    channel: str, role: Role, home: Path, make: Make = with_standby, *, addresses: Sequence[str] = ()
+) -> AsyncIterator[ClusterSweep]:
+    """The doubles and six armed processes with one account, one exchange behind them.
+
+    `make` gives the processes of a home and an environment; the doubles listen at `addresses` too.
+    """
+    async with all_doubles(*addresses) as doubles:
+        program = make(home, {ENVIRONMENT: str(home / "crash-{role}")})
         place = PLACES[channel](doubles, program)
         for double in (doubles.telegram, doubles.discord, doubles.slack):
             await double.post("settings", raised_limits())

@@ -38,7 +38,7 @@ async def test_whoever_is_killed_the_others_answer_once(
             _note(sweep, Path(pytestconfig.rootpath))
     failed = [f"{verdict.cell}: {verdict.why}" for verdict in sweep.verdicts if verdict.why]
     assert not failed, "\n".join(failed)
-    assert _late(sweep.took_s.values()) < TAKEN_OVER_WITHIN_S
+    assert late(sweep.took_s.values()) < TAKEN_OVER_WITHIN_S
 
 
 @pytest.mark.slow
@@ -62,7 +62,7 @@ async def test_reminders_and_words_of_other_programs_outlive_their_process(
             assert await chat.flagged(point) == (point != "send.before"), "Telegram cannot be asked what arrived"
 
 
-def _late(took_s: Iterable[float]) -> float:
+def late(took_s: Iterable[float]) -> float:
     """The 99th percentile, by the nearest rank."""
     found = sorted(took_s)
     return found[max(0, -(-len(found) * 99 // 100) - 1)]

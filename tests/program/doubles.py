@@ -77,8 +77,8 @@ class Doubles:
 
 
 @asynccontextmanager
-async def all_doubles() -> AsyncIterator[Doubles]:
-    """All four, running in this process."""
+async def all_doubles(*more: str) -> AsyncIterator[Doubles]:
+    """All four, running in this process; they listen at `more` addresses of this machine too."""
     async with AsyncExitStack() as stack:
         client = await stack.enter_async_context(aiohttp.ClientSession())
 
@@ -87,7 +87,8 @@ async def all_doubles() -> AsyncIterator[Doubles]:
             await runner.setup()
             stack.push_async_callback(runner.cleanup)
             port = free_port()
-            await web.TCPSite(runner, "127.0.0.1", port).start()
+            for address in ("127.0.0.1", *more):
+                await web.TCPSite(runner, address, port).start()
             return Control(port, client, double)
 
         yield Doubles(

@@ -28,6 +28,8 @@ class Program:
     `about` names the settings beyond the default install that a test is about; any other is refused (NotAsShipped).
     """
 
+    host = "127.0.0.1"  # another where it has a network of its own
+
     def __init__(
         self,
         home: Path,
@@ -49,11 +51,12 @@ class Program:
     def write(self, config: str, *, about: Set[str] = frozenset()) -> None:
         """Set the configuration file."""
         as_shipped(config, about)
-        (self.home / "gateway.toml").write_text(f"{config}\n[web]\nport = {self.port}\n")
+        host = "" if self.host == Program.host else f'host = "{self.host}"\nallow_remote = true\n'
+        (self.home / "gateway.toml").write_text(f"{config}\n[web]\nport = {self.port}\n{host}")
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http://{self.host}:{self.port}"
 
     @property
     def environ(self) -> dict[str, str]:
