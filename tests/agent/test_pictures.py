@@ -48,6 +48,7 @@ async def test_other_models_are_asked_for_the_picture_itself(
     assert made.url.startswith("http://127.0.0.1")
 
 
+@pytest.mark.requirement("Z-159")
 @pytest.mark.parametrize(
     ("settings", "fault", "error", "words", "paid"),
     [
