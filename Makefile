@@ -148,6 +148,7 @@ e2e: setup ## drive the program as people do, in a real browser too (SHORT=1 for
 
 pictures: setup ## play the scenes that the documentation shows, and draw them anew (needs chromium; ARGS=--all)
 	$(BIN)/python -m tools.drawings
+	$(BIN)/python -m tools.set_up_steps
 	$(BIN)/python -m tools.pictures $(ARGS)
 
 zones: setup ## compare schedules with an oracle in every time zone, over ten years (minutes)
