@@ -20,7 +20,7 @@ SCRIPT = [
 
 
 async def prepare(doubles: Doubles) -> None:
-    """What the model answers, who there is on Discord, and the group on Telegram."""
+    """Answers of the model, people on Discord, and the group on Telegram."""
     await doubles.llm.post("script", SCRIPT, append="1")
     doubles.discord.double.users[DISCORD_BOB] = {
         **doubles.discord.double.users[DISCORD_ANN], "id": DISCORD_BOB, "username": "bob", "global_name": "Bob",

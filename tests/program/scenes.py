@@ -70,7 +70,7 @@ class Chat:
         self._entries: list[Entry] = []
 
     async def begins(self) -> None:
-        """What other chats were told until now is no part of this one."""
+        """A cut: what other chats were told until now is no part of this one."""
         self._told += len(await self._texts_told())
 
     def scene(self, name: str) -> Scene:

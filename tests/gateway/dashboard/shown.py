@@ -120,7 +120,7 @@ class ShownPage:
 
 
 def _figures(at: int) -> Mapping[Key, float]:
-    """Those of a day: quiet at night, two peaks by day."""
+    """Turns of a day: quiet at night, two peaks by day."""
     found: dict[Key, float] = {}
     for ago in range(24):
         hour = hour_of(at) - ago * HOUR_US
