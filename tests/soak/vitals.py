@@ -107,6 +107,6 @@ async def metrics(client: aiohttp.ClientSession, program: Program) -> dict[str, 
 
 
 def status(pid: int) -> dict[str, int]:
-    """Facts of the kernel about a process: `VmRSS` in KB, `Threads`. Raises OSError, or KeyError later, when it ended."""
+    """Facts of the kernel on a process: `VmRSS` in KB, `Threads`. Raises OSError, or KeyError later, once it ended."""
     text = Path("/proc", str(pid), "status").read_text()
     return {name: int(value) for name, value in re.findall(r"^(VmRSS|Threads):\s+(\d+)", text, re.MULTILINE)}
