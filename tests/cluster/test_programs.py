@@ -22,9 +22,10 @@ async def test_a_picture_reaches_the_worker(tmp_path: Path, postgres_url: str) -
         async with running(members):
             made = await ingress.cli("key", "create", "crm", "--scope", "chat")
             assert made.returncode == 0, made.stderr
-            client = openai.AsyncOpenAI(base_url=f"{ingress.url}/v1", api_key=made.stdout.strip(), max_retries=0)
             said: Any = asking("what is on it?", picture())
-            answer = await client.chat.completions.create(model="tieline", user="anna", messages=said)
+            key, address = made.stdout.strip(), f"{ingress.url}/v1"
+            async with openai.AsyncOpenAI(base_url=address, api_key=key, max_retries=0) as client:
+                answer = await client.chat.completions.create(model="tieline", user="anna", messages=said)
             assert "what is on it?" in str(answer.choices[0].message.content), members.logs()
             (call,) = (await doubles.llm.get("calls"))["calls"]
             assert url() in str(call["body"]), "the model of the worker sees it"

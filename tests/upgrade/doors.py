@@ -81,11 +81,12 @@ class Caller:
 
     async def asks(self) -> str:
         """Chat with a picture, under one Idempotency-Key; the id of the answer."""
-        client = openai.AsyncOpenAI(base_url=f"{self.program.url}/v1", api_key=self.key, max_retries=0)
         said: Any = {"role": "user", "content": [{"type": "text", "text": f"the words of {self.name}"}, picture()]}
-        answer = await client.chat.completions.create(
-            model="tieline", user="anna", messages=[said], extra_headers={"Idempotency-Key": f"{self.name}-1"}
-        )
+        address = f"{self.program.url}/v1"
+        async with openai.AsyncOpenAI(base_url=address, api_key=self.key, max_retries=0) as client:
+            answer = await client.chat.completions.create(
+                model="tieline", user="anna", messages=[said], extra_headers={"Idempotency-Key": f"{self.name}-1"}
+            )
         assert f"the words of {self.name}" in str(answer.choices[0].message.content)
         return answer.id
 
