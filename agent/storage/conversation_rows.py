@@ -4,6 +4,7 @@ A lease is freed by the run that took it, by its time running out, or by force. 
 never falls, so a former owner that wakes up late writes nothing (`agent.storage.database`).
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, and_, bindparam, exists, insert, or_, select, update
@@ -49,13 +50,12 @@ _OURS = conversation.c.worker == bindparam("me")
 _CLAIM = CompiledStatement(_TAKING.where(_KEY, or_(_FREE, _OURS)).returning(conversation.c.epoch))
 _CLAIM_BESIDE_OTHERS = CompiledStatement(_TAKING.where(_KEY, or_(_FREE, _LOST, _OURS)).returning(conversation.c.epoch))
 _LEASE = select(conversation).where(_KEY, conversation.c.run_id.is_not(None))
-_HELD_BY = select(conversation.c.key, conversation.c.run_id).where(
-    conversation.c.worker == bindparam("me"), conversation.c.run_id.is_not(None)
-)
+# By their keys: no index has the worker, so that a claim writes none.
 _EXTEND = (
     update(conversation)
-    .where(and_(conversation.c.worker == bindparam("me"), conversation.c.run_id.is_not(None)))
+    .where(conversation.c.key.in_(bindparam("keys", expanding=True)), _OURS, conversation.c.run_id.is_not(None))
     .values(expires_at=bindparam("until"))
+    .returning(conversation.c.key, conversation.c.run_id)
 )
 _RELEASE = update(conversation).where(_KEY, conversation.c.run_id == bindparam("run")).values(**_NO_LEASE)
 _FORCE = update(conversation).where(_KEY, conversation.c.epoch == bindparam("by")).values(**_NO_LEASE)
@@ -102,10 +102,10 @@ def lease(conn: Connection, key: ConversationId) -> Lease | None:
     )
 
 
-def extend_all(conn: Connection, *, worker: str, until: int) -> dict[ConversationId, str]:
-    """Put off the end of every lease of this worker; what is returned (conversation → run) it really holds."""
-    conn.execute(_EXTEND, {"me": worker, "until": until})
-    return {ConversationId(row.key): row.run_id for row in conn.execute(_HELD_BY, {"me": worker})}
+def extend(conn: Connection, keys: Collection[ConversationId], *, worker: str, until: int) -> dict[ConversationId, str]:
+    """Put off the end of this worker's leases of these; what is returned (conversation → run) it really holds."""
+    held = conn.execute(_EXTEND, {"keys": list(keys), "me": worker, "until": until})
+    return {ConversationId(row.key): row.run_id for row in held}
 
 
 def release(conn: Connection, key: ConversationId, *, run: str) -> bool:

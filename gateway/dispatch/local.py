@@ -371,7 +371,7 @@ class LocalDispatcher:
             if not before:
                 continue
             try:
-                held = await self._leases.renew()
+                held = await self._leases.renew({lease.conversation for lease in before.values()})
             except TROUBLE as error:  # leases last for many heartbeats; the next one tries again
                 _log.warning("the leases could not be renewed: %s", error)
                 continue

@@ -2,6 +2,7 @@
 
 import logging
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -81,10 +82,12 @@ class Leases:
         if not ours:
             _log.warning("the lease of %s was no longer ours", key, extra={"conversation": key, "run": held.run})
 
-    async def renew(self) -> dict[ConversationId, str]:
-        """Put off the end of all our leases; what we still hold (conversation → run) is returned."""
+    async def renew(self, conversations: Collection[ConversationId]) -> dict[ConversationId, str]:
+        """Put off the end of our leases of these; what we still hold (conversation → run) is returned."""
         _, until = self._now_and_end()
-        return await self._database.write(partial(conversation_rows.extend_all, worker=self._worker, until=until))
+        return await self._database.write(
+            partial(conversation_rows.extend, keys=conversations, worker=self._worker, until=until)
+        )
 
     async def _force(self, held: Held) -> None:
         try:

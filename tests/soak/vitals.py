@@ -97,7 +97,7 @@ class Vitals:
 
 
 async def metrics(client: aiohttp.ClientSession, program: Program) -> dict[str, float]:
-    """Numbers that the program exports, summed over labels."""
+    """Counters and gauges of the program, summed over their labels."""
     async with client.get(f"{program.url}/metrics", timeout=aiohttp.ClientTimeout(10)) as answer:
         text = await answer.text()
     found = defaultdict[str, float](float)
@@ -107,6 +107,6 @@ async def metrics(client: aiohttp.ClientSession, program: Program) -> dict[str, 
 
 
 def status(pid: int) -> dict[str, int]:
-    """Facts of the kernel on a process: `VmRSS` in KB, `Threads`. Raises OSError, or KeyError later, once it ended."""
+    """Figures of a process: `VmRSS` in KB, `Threads`; without memory once it ended. Raises OSError where it is gone."""
     text = Path("/proc", str(pid), "status").read_text()
     return {name: int(value) for name, value in re.findall(r"^(VmRSS|Threads):\s+(\d+)", text, re.MULTILINE)}

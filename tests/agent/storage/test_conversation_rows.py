@@ -68,7 +68,7 @@ async def test_a_worker_renews_all_its_leases_and_learns_which_it_has(database: 
     other = ConversationId("telegram:2")
     await claim(database, "w1", "r1")
     await database.write(partial(rows.claim, key=other, worker="w2", run="r2", now=0, until=900))
-    assert await database.write(partial(rows.extend_all, worker="w1", until=1_800)) == {CHAT: "r1"}
+    assert await database.write(partial(rows.extend, keys=[CHAT, other], worker="w1", until=1_800)) == {CHAT: "r1"}
     assert await claim(database, "w3", "r3", now=1_000) is None
     found = await database.read(partial(rows.lease, key=other))
     assert found is not None

@@ -2,15 +2,18 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Any
 
 import pytest
 from sqlalchemy import Connection, delete, insert, text
 
+from agent.core.ids import ConversationId
+from agent.storage import conversation_rows
 from agent.storage.postgres import PROCESS, PostgresDatabase
 from agent.storage.process_tables import arrival, conversation_host, conversation_outlet
 from agent.storage.tables import inbox, outbox
-from gateway.cluster import engine, outlets
+from gateway.cluster import engine, hosting, outlets
 from gateway.cluster.connection import connect
 from gateway.cluster.schema import DELIVERY, EVERYBODY, WATCHED, WATCHED_BY_PLACE, prepare
 from gateway.storage.tables import channel_setting
@@ -160,21 +163,21 @@ async def test_the_triggers_may_be_made_again(joined: PostgresDatabase) -> None:
 # What runs for each message, and each second in each process, with many conversations behind it.
 
 FILL = """
-insert into conversation (key, created_at) select 'telegram:' || n, 0 from generate_series(1, 100000) n;
-insert into conversation_host (conv, process) select 'telegram:' || n, 'other' from generate_series(1, 20000) n;
-insert into conversation_outlet (conv, process) select 'telegram:' || n, 'other' from generate_series(1, 20000) n;
+insert into conversation (key, created_at) select 'telegram:' || n, 0 from generate_series(1, {known}) n;
+insert into conversation_host (conv, process) select 'telegram:' || n, 'other' from generate_series(1, {active}) n;
+insert into conversation_outlet (conv, process) select 'telegram:' || n, 'other' from generate_series(1, {active}) n;
 alter table inbox disable trigger user;
 alter table outbox disable trigger user;
 insert into inbox (conv, kind, dedup, payload, status, created_at)
-  select 'telegram:' || n, 'message', 'done:' || n, '{}', 'done', 0 from generate_series(1, 100000) n;
+  select 'telegram:' || n, 'message', 'done:' || n, '{{}}', 'done', 0 from generate_series(1, {known}) n;
 insert into inbox (conv, kind, dedup, payload, status, created_at)
-  select 'telegram:' || n, 'message', 'new:' || n, '{}', 'new', 0 from generate_series(1, 200) n;
+  select 'telegram:' || n, 'message', 'new:' || n, '{{}}', 'new', 0 from generate_series(1, 200) n;
 insert into outbox (conv, part, dedup, payload, status, created_at)
-  select 'telegram:' || n, 0, 'sent:' || n, '{}', 'sent', 0 from generate_series(1, 100000) n;
+  select 'telegram:' || n, 0, 'sent:' || n, '{{}}', 'sent', 0 from generate_series(1, {known}) n;
 insert into outbox (conv, part, dedup, payload, status, created_at)
-  select 'telegram:' || n, 0, 'new:' || n, '{}', 'new', 0 from generate_series(1, 200) n;
+  select 'telegram:' || n, 0, 'new:' || n, '{{}}', 'new', 0 from generate_series(1, 200) n;
 insert into arrival (conv, payload, ingress, created_at)
-  select 'telegram:' || n, '{}', 'other', 0 from generate_series(1, 100) n;
+  select 'telegram:' || n, '{{}}', 'other', 0 from generate_series(1, 100) n;
 alter table inbox enable trigger user;
 alter table outbox enable trigger user;
 analyze conversation, conversation_host, conversation_outlet, inbox, outbox, arrival, procrastinate_jobs, process;
@@ -188,9 +191,15 @@ def scanned(plan: Mapping[str, Any]) -> set[str]:
     return whole.union(*(scanned(inner) for inner in plan.get("Plans", ())))
 
 
+@pytest.mark.parametrize(
+    ("known", "active"),
+    [(100_000, 20_000), pytest.param(1_000_000, 10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
+)
 @pytest.mark.requirement("G-163")
-async def test_looking_for_work_reads_no_table_of_all_conversations(joined: PostgresDatabase) -> None:
-    await joined.migrate(lambda conn: conn.exec_driver_sql(FILL))
+async def test_looking_for_work_reads_no_table_of_all_conversations(
+    joined: PostgresDatabase, known: int, active: int
+) -> None:
+    await joined.migrate(lambda conn: conn.exec_driver_sql(FILL.format(known=known, active=active)))
     looked = {
         "orphans": engine._ORPHANS,  # noqa: SLF001 - the very statement is looked at
         "unserved": outlets._UNSERVED,  # noqa: SLF001
@@ -203,3 +212,44 @@ async def test_looking_for_work_reads_no_table_of_all_conversations(joined: Post
         plan = (await joined.write(lambda conn, query=explained: conn.execute(query).scalar_one()))[0]  # type: ignore[misc]
         assert scanned(plan["Plan"]) & LARGE == set(), name
         assert plan["Execution Time"] < 500.0, (name, plan["Execution Time"])
+
+
+_READ_WHOLE = f"""
+select relname from pg_stat_user_tables
+where relname in ({", ".join(f"'{name}'" for name in sorted(LARGE))}) and seq_scan > 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("known", "active"),
+    [(100_000, 20_000), pytest.param(1_000_000, 10_000, marks=[pytest.mark.slow, pytest.mark.timeout(900)])],
+)
+@pytest.mark.requirement("G-163")
+async def test_having_and_waking_a_conversation_reads_no_table_of_all(
+    joined: PostgresDatabase, known: int, active: int
+) -> None:
+    """By the server's own count, so that what functions and foreign keys look up is counted too."""
+    await joined.migrate(lambda conn: conn.exec_driver_sql(FILL.format(known=known, active=active)))
+    nobodys, others = (ConversationId(f"telegram:{number}") for number in (known - 1, active - 1))
+    await joined.write(lambda conn: conn.execute(text("select pg_stat_reset()")))
+    for conversation in (nobodys, others):
+        row = {"conv": conversation}
+        await joined.write(lambda conn, row=row: conn.execute(ARRIVAL, row))  # type: ignore[misc]
+        await joined.write(lambda conn, row=row: conn.execute(INBOX.values(dedup=f"i{row['conv']}"), row))  # type: ignore[misc]
+        await joined.write(lambda conn, row=row: conn.execute(OUTBOX.values(dedup=f"o{row['conv']}"), row))  # type: ignore[misc]
+        await joined.write(partial(hosting._have, conversation=conversation))  # noqa: SLF001
+        await joined.read(partial(hosting._look, conversation=conversation, now=1))  # noqa: SLF001
+        lease = {"worker": "me", "until": 1}
+        await joined.write(partial(conversation_rows.claim, key=conversation, run="r", now=0, **lease))
+        assert await joined.write(partial(conversation_rows.extend, keys=[conversation], **lease)) == {
+            conversation: "r"
+        }
+        await joined.write(partial(conversation_rows.release, key=conversation, run="r"))
+        await joined.write(partial(hosting._let_go, conversation=conversation))  # noqa: SLF001
+
+    def read_whole(conn: Connection) -> Sequence[str]:
+        conn.execute(text("select pg_stat_force_next_flush()"))
+        return conn.execute(text(_READ_WHOLE)).scalars().all()
+
+    await joined.write(read_whole)  # the counts of a transaction are kept at its end
+    assert await joined.write(read_whole) == []
