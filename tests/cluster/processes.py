@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence, Set
 from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -16,8 +17,10 @@ FIVE = ("ingress", "worker", "worker", "scheduler", "delivery")
 class Member(Program):
     """One process of a cluster, in some roles."""
 
-    def __init__(self, home: Path, config: str, roles: str, *, about: Set[str] = frozenset()) -> None:
-        super().__init__(home, config, about=about)
+    def __init__(
+        self, home: Path, config: str, roles: str, environ: Mapping[str, str], *, about: Set[str] = frozenset()
+    ) -> None:
+        super().__init__(home, config, environ, about=about)
         self.roles = roles
         self.command = [*self.command, "--role", roles]
 
@@ -26,13 +29,27 @@ class Members:
     """The processes; their homes lie side by side below one folder."""
 
     def __init__(
-        self, folder: Path, database: str, config: str, roles: Sequence[str] = FIVE, *, about: Set[str] = frozenset()
+        self,
+        folder: Path,
+        database: str,
+        config: str,
+        roles: Sequence[str] = FIVE,
+        environs: Mapping[int, Mapping[str, str]] = MappingProxyType({}),
+        *,
+        about: Set[str] = frozenset(),
     ) -> None:
+        """`environs` are variables of some processes alone, by their number."""
         self.database = database
         self.config = f'[database]\nurl = "{database}"\n{config}'
         self.all = [
-            Member(folder / f"{number}-{role.partition(',')[0]}", self.config, role, about=about)
-            for number, role in enumerate(roles)  # short: the path of a socket has 107 bytes
+            Member(
+                folder / f"{number}-{role.partition(',')[0]}",  # short: the path of a socket has 107 bytes
+                self.config,
+                role,
+                environs.get(number, {}),
+                about=about,
+            )
+            for number, role in enumerate(roles)
         ]
 
     def of(self, role: str) -> list[Member]:
