@@ -18,7 +18,13 @@ class Member(Program):
     """One process of a cluster, in some roles."""
 
     def __init__(
-        self, home: Path, config: str, roles: str, environ: Mapping[str, str], *, about: Set[str] = frozenset()
+        self,
+        home: Path,
+        config: str,
+        roles: str,
+        environ: Mapping[str, str] = MappingProxyType({}),
+        *,
+        about: Set[str] = frozenset(),
     ) -> None:
         super().__init__(home, config, environ, about=about)
         self.roles = roles

@@ -239,11 +239,10 @@ async def test_having_and_waking_a_conversation_reads_no_table_of_all(
         await joined.write(lambda conn, row=row: conn.execute(OUTBOX.values(dedup=f"o{row['conv']}"), row))  # type: ignore[misc]
         await joined.write(partial(hosting._have, conversation=conversation))  # noqa: SLF001
         await joined.read(partial(hosting._look, conversation=conversation, now=1))  # noqa: SLF001
-        lease = {"worker": "me", "until": 1}
-        await joined.write(partial(conversation_rows.claim, key=conversation, run="r", now=0, **lease))
-        assert await joined.write(partial(conversation_rows.extend, keys=[conversation], **lease)) == {
-            conversation: "r"
-        }
+        claim = partial(conversation_rows.claim, key=conversation, worker="me", run="r", now=0, until=1)
+        await joined.write(claim)
+        held = await joined.write(partial(conversation_rows.extend, keys=[conversation], worker="me", until=1))
+        assert held == {conversation: "r"}
         await joined.write(partial(conversation_rows.release, key=conversation, run="r"))
         await joined.write(partial(hosting._let_go, conversation=conversation))  # noqa: SLF001
 
