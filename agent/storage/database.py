@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -23,6 +24,8 @@ from agent.storage.tables import conversation as conversation_table
 T = TypeVar("T")
 TROUBLE = StorageError, SQLAlchemyError, OSError, TimeoutError  # all that a database raises by itself
 Dialect = Literal["sqlite", "postgresql"]
+PROCESS = secrets.token_hex(6)  # the name of this process in the database, for as long as it lives
+APPLICATION = f"tieline-{PROCESS}"  # of each of its connections, so that others can end those of one that is frozen
 
 
 class Database(Protocol):

@@ -7,7 +7,6 @@ import asyncio
 import logging
 import os
 import queue
-import secrets
 import socket
 import threading
 import time
@@ -23,7 +22,7 @@ import psycopg
 from sqlalchemy import URL, Connection, Engine, NullPool, create_engine, text
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from agent.storage.database import Dialect, Job
+from agent.storage.database import APPLICATION, Dialect, Job
 from agent.storage.errors import DatabaseHeld
 
 T = TypeVar("T")
@@ -37,8 +36,6 @@ GRACE_S = 5.0  # for a hanging one to end as it is told, before its connection i
 OWN_EVERY_S = 5.0  # how often the owner makes sure that it is one
 OWNER_KEY = 0x7469656C  # "tiel": the advisory lock of gateways, which share it, and of who must be alone
 MIGRATING_KEY = 0x7469656D  # of the one that brings the tables up to date
-PROCESS = secrets.token_hex(6)  # the name of this process in the database, for as long as it lives
-APPLICATION = f"tieline-{PROCESS}"  # of each of its connections, so that others can end those of one that is frozen
 
 # Without these a connection whose server vanished is noticed after hours.
 CONNECT = {

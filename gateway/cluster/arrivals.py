@@ -21,9 +21,8 @@ from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import inbox_rows
-from agent.storage.database import Database
+from agent.storage.database import PROCESS, Database
 from agent.storage.payloads import encode_incoming
-from agent.storage.postgres import PROCESS
 from agent.storage.process_tables import arrival, conversation_host
 from agent.storage.statements import CompiledStatement, or_update
 from agent.storage.timestamps import to_timestamp

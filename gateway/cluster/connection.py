@@ -13,7 +13,8 @@ import psycopg
 from sqlalchemy import URL
 
 from agent.core.backoff import Backoff, Retries
-from agent.storage.postgres import APPLICATION, CONNECT
+from agent.storage.database import APPLICATION
+from agent.storage.postgres import CONNECT
 
 RECONNECTING = Backoff(first_s=0.2, longest_s=5.0)
 PROBED_AFTER_S = 5.0  # of silence

@@ -17,8 +17,7 @@ from agent.core.clock import Clock
 from agent.core.failpoints import failpoint
 from agent.core.ids import ConversationId
 from agent.storage import inbox_rows
-from agent.storage.database import TROUBLE, Database
-from agent.storage.postgres import PROCESS
+from agent.storage.database import PROCESS, TROUBLE, Database
 from agent.storage.process_tables import arrival, conversation_host
 from agent.storage.statements import or_ignore
 from agent.storage.timestamps import to_timestamp

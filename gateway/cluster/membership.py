@@ -24,9 +24,8 @@ import psycopg
 from sqlalchemy import URL, Connection, bindparam, delete, insert, select, text
 
 from agent.core.clock import AdjustableClock, Clock
-from agent.storage.database import TROUBLE, Database
+from agent.storage.database import PROCESS, TROUBLE, Database
 from agent.storage.errors import DatabaseHeld
-from agent.storage.postgres import PROCESS
 from agent.storage.process_tables import process, process_claim
 from agent.storage.statements import or_ignore
 from agent.storage.timestamps import from_timestamp

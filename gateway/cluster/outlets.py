@@ -12,9 +12,8 @@ from sqlalchemy import Connection, bindparam, delete, insert, select, text
 
 from agent.core.ids import ConversationId
 from agent.storage import outbox_rows
-from agent.storage.database import TROUBLE, Database
+from agent.storage.database import PROCESS, TROUBLE, Database
 from agent.storage.outbox_rows import EphemeralRow
-from agent.storage.postgres import PROCESS
 from agent.storage.process_tables import conversation_outlet
 from agent.storage.statements import or_ignore
 

@@ -12,8 +12,7 @@ from functools import partial
 import anyio
 from sqlalchemy import Connection, bindparam, delete, insert, select, text
 
-from agent.storage.database import TROUBLE, Database
-from agent.storage.postgres import PROCESS
+from agent.storage.database import PROCESS, TROUBLE, Database
 from agent.storage.process_tables import process_word
 from agent.storage.statements import CompiledStatement
 from gateway.cluster.schema import EVERYBODY

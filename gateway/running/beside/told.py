@@ -23,8 +23,7 @@ from agent.core.events import (
 from agent.core.ids import ConversationId
 from agent.memory import erasure_rows
 from agent.memory.records import ErasureNotice, Forgotten
-from agent.storage.database import Database
-from agent.storage.postgres import PROCESS
+from agent.storage.database import PROCESS, Database
 from gateway.channels.adapter import Fullness
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.outbox.rows import Claimed

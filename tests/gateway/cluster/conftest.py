@@ -5,7 +5,8 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import insert, make_url
 
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.database import PROCESS
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import process
 
 LONG_ALIVE = 9_000_000_000_000_000  # microseconds: signs of life until the year 2255

@@ -20,8 +20,9 @@ from sqlalchemy.exc import DBAPIError
 from agent.core.clock import AdjustableClock
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
+from agent.storage.database import PROCESS
 from agent.storage.errors import DatabaseHeld
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.tables import outbox
 from agent.storage.timestamps import to_timestamp
 from gateway.cluster.membership import Claims, Membership

@@ -15,7 +15,8 @@ from sqlalchemy import insert, select
 
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.database import PROCESS
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import arrival, conversation_host
 from agent.storage.tables import inbox
 from gateway.channels.inbound import (

@@ -6,7 +6,8 @@ import anyio
 import pytest
 from sqlalchemy import delete, insert, select
 
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.database import PROCESS
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import process, process_claim
 from gateway.cluster.membership import Claims
 from tests.fakes.clock import FakeClock

@@ -11,8 +11,8 @@ from sqlalchemy import func, insert, select, text, update
 
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
-from agent.storage.database import TROUBLE
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.database import PROCESS, TROUBLE
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import arrival, conversation_host
 from agent.storage.tables import inbox
 from gateway.channels.inbound import Inbound, MessageReceived, Outcome, Receipt, Sender

@@ -14,8 +14,9 @@ from sqlalchemy import func, insert, select, text
 from agent.core.clock import AdjustableClock
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
+from agent.storage.database import PROCESS
 from agent.storage.errors import DatabaseHeld
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import conversation_host, conversation_outlet, process, process_claim
 from agent.storage.timestamps import to_timestamp
 from gateway.cluster.engine import wake

@@ -12,8 +12,9 @@ from sqlalchemy import Connection, delete, insert, select, text
 from agent.core.ids import ConversationId
 from agent.inbox import Incoming
 from agent.storage import outbox_rows
+from agent.storage.database import PROCESS
 from agent.storage.payloads import encode_incoming
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import conversation_outlet, process
 from agent.storage.tables import inbox, outbox
 from gateway.channels.document import Plain

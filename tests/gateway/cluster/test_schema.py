@@ -10,7 +10,8 @@ from sqlalchemy import Connection, delete, insert, text
 
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.database import PROCESS
+from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import arrival, conversation_host, conversation_outlet
 from agent.storage.tables import inbox, outbox
 from gateway.cluster import engine, hosting, outlets

@@ -10,7 +10,8 @@ from sqlalchemy import text
 
 from agent.core.clock import SystemClock
 from agent.core.ids import ConversationId
-from agent.storage.postgres import PROCESS, PostgresDatabase
+from agent.storage.database import PROCESS
+from agent.storage.postgres import PostgresDatabase
 from gateway.cluster.cluster import Cluster
 from gateway.cluster.roles import roles_of
 from gateway.cluster.schema import EVERYBODY
