@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.processes import Member, Members, running
+from tests.doubles.limits import few_a_second
 from tests.program import configs
 from tests.program.doubles import all_doubles, until
 from tests.program.people import DM, GENERAL, OnDiscord, OnTelegram
@@ -137,7 +138,7 @@ async def _refused(members: Members, count: int) -> bool:
 @pytest.mark.timeout(300)
 async def test_two_workers_together_keep_to_the_limit_of_an_account(tmp_path: Path, postgres_url: str) -> None:
     async with all_doubles() as doubles:
-        await doubles.telegram.post("settings", {"global_rate": 3})  # what one alone may do, and half as much again
+        await doubles.telegram.post("settings", few_a_second(3))  # what one alone may do, and half as much again
         slow = configs.telegram(doubles, more="messages_per_second = 2")
         members = Members(tmp_path, postgres_url, configs.ACCESS + configs.models(doubles, "a") + slow, TWO_WORKERS)
         async with running(members):

@@ -47,7 +47,7 @@ NAMES: dict[str, Any] = {
 NAMES |= {"MARKDOWN": MARKDOWN, "AnyCall": AnyCall, "Annotated": Annotated}
 NAMES |= {"re": re, "hmac": hmac, "hashlib": hashlib, "time": time}
 # Blocks that other tests of this folder run, and that are a part of code which tests run.
-REQUESTS, EXCERPT = "from openai import", ROOT / "tests/examples/parley/test_parley.py"
+REQUESTS, EXCERPT = ("from openai import", "import base64"), ROOT / "tests/examples/parley/test_parley.py"
 
 
 def python(page: str, part: str) -> Block:

@@ -53,6 +53,7 @@ ELSEWHERE = {
     r"migrate --to": "tests/gateway/cli/test_migrate.py",
     r"restore \S+\.db": "tests/gateway/cli/test_damage.py",
 }
+PICTURE = ROOT / "docs" / "figures" / "group" / "settings.png"
 OFFLINE = ("init", "import", "restore", "migrate", "upgrade")  # for a data directory that no gateway holds
 KEYS = (("web", "--scope", "chat"), ("build", "--scope", "send", "--place", "*"))
 PASSWORD = "correct horse battery"
@@ -304,6 +305,9 @@ async def requests(gateway: Gateway) -> list[str]:
     names: dict[str, Any] = {}
     await anyio.to_thread.run_sync(lambda: exec(text, names))
     assert "What did we plan for Friday?" in names["answer"].choices[0].message.content
+    (picture,) = (block for block in of_kind("python") if "image_url" in block.text)
+    names["open"] = lambda name, mode: {"kiln.png": PICTURE}[name].open(mode)
+    await anyio.to_thread.run_sync(lambda: exec(picture.text, names))
     return wrong
 
 

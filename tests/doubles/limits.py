@@ -14,3 +14,9 @@ def raised_limits() -> dict[str, Any]:
 def unhindered() -> dict[str, Any]:
     """The same for who measures our own time: bodies come in one flight too."""
     return raised_limits() | {"in_pieces": False}
+
+
+def few_a_second(messages: int) -> dict[str, Any]:
+    """Fewer of one bot over all chats than the 30 that Telegram takes, so that a test need not send more."""
+    assert messages < 30
+    return {"global_rate": messages}

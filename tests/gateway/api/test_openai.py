@@ -215,7 +215,7 @@ UNSUPPORTED_RESPONSES: list[dict[str, Any]] = [
     {"reasoning": {"effort": "high"}},
     {"instructions": "be rude"},
     {"max_output_tokens": 10},
-    {"input": [{"role": "user", "content": [{"type": "input_image", "image_url": "data:,"}]}]},
+    {"input": [{"role": "user", "content": [{"type": "input_image", "file_id": "file-1"}]}]},
 ]
 
 
