@@ -5,6 +5,7 @@ other four live long enough to show whether their memory grows.
 """
 
 import argparse
+import logging
 import os
 import random
 import time
@@ -197,6 +198,7 @@ class Killer:
 async def soak_cluster(home: Path, given: argparse.Namespace) -> bool:
     """Run it and print; True when nothing was lost or doubled, all came in order, and no process grew."""
     load = os.getloadavg()
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)  # else doubles tell whose request a kill cut off
     async with _cluster(home) as (doubles, crew):
         crowd = Crowd(doubles, given.conversations, given.turns, random.Random(given.seed), platforms=("telegram",))
         await crowd.move_in()
