@@ -67,7 +67,7 @@ def write(conn: Connection, batch: Batch, may_write: Callable[[TurnTrace], bool]
     if (_NUMBER.scalar(conn, own) or 0) >= batch.number:
         return  # a commit whose answer was lost: figures must not be added twice
     _WRITTEN.run(conn, own | {"value": batch.number})
-    counts = batch.figures.items()
+    counts = sorted(batch.figures.items())  # in any order two processes would deadlock
     _COUNT.run_each(conn, [{"name": name, "hour": hour, "label": of, "value": by} for (name, hour, of), by in counts])
 
 

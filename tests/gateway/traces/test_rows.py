@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+import anyio
 import pytest
-from sqlalchemy import Connection, insert
+from sqlalchemy import Connection, create_engine, insert, make_url, text
 
 from agent.core.ids import ConversationId, PersonId, RunId
 from agent.storage.database import Database
@@ -16,6 +17,7 @@ from gateway.traces import rows
 from gateway.traces.figures import HOUR_US, Key
 from gateway.traces.rows import BATCH, Batch
 from gateway.traces.trace import TurnTrace, encode
+from tests.fakes.waiting import until
 from tests.gateway.traces.examples import HERE, SPANS, trace
 
 MANY = 100_000
@@ -54,6 +56,29 @@ async def test_figures_add_up_and_a_batch_that_is_repeated_adds_nothing(database
     await written(database, first, first, second, second, first)
     points = await database.read(lambda conn: rows.series(conn, "tokens_in", 0, 2 * HOUR_US, HOUR_US))
     assert [(point.at, dict(point.values)) for point in points] == [(0, {"a/m": 12.0}), (HOUR_US, {"b/m": 1.0})]
+
+
+@pytest.mark.requirement("G-65")
+async def test_figures_are_written_in_one_order_so_that_two_processes_do_not_deadlock(postgres_url: str) -> None:
+    """While it waits for the first row, it has not locked the second."""
+    first: Key = ("tokens_in", 0, "a/m")
+    second: Key = ("tokens_in", 0, "b/m")
+    engine = create_engine(make_url(postgres_url).set(drivername="postgresql+psycopg"))
+
+    def write(number: int, figures: Mapping[Key, float]) -> None:
+        with engine.begin() as conn:
+            rows.write(conn, batch(number=number, figures=figures))
+
+    write(1, {first: 1, second: 1})
+    lock = text("select value from figures_hour where label = :label for update nowait")
+    waiting = text("select count(*) from pg_locks where not granted")
+    async with anyio.create_task_group() as tasks:
+        with engine.begin() as other:
+            other.execute(lock, {"label": "a/m"})
+            tasks.start_soon(anyio.to_thread.run_sync, write, 2, {second: 1, first: 1})
+            await until(lambda: bool(other.execute(waiting).scalar_one()))
+            other.execute(lock, {"label": "b/m"})
+    engine.dispose()
 
 
 @pytest.mark.requirement("G-65")
