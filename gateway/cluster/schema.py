@@ -3,6 +3,8 @@
 Whoever writes a row of work wakes who does it; no writer can forget to. The queue is Procrastinate's, made here once.
 """
 
+from collections.abc import Mapping
+from hashlib import sha256
 from importlib import import_module
 
 from sqlalchemy import Connection, text
@@ -78,27 +80,35 @@ begin
   );
   return null;
 end $$;
-
-create or replace trigger tieline_arrived after insert on arrival
-  for each row execute function tieline_arrived();
-create or replace trigger tieline_inbox_grew after insert on inbox
-  for each row when (new.status = 'new' and new.not_before is null) execute function tieline_inbox_grew();
-create or replace trigger tieline_outbox_grew after insert on outbox
-  for each row when (new.status = 'new') execute function tieline_outbox_grew();
 """
 
 # Tables that processes keep in memory: all of them read anew what another has changed.
 WATCHED = ("access_grant", "identity", "schedule", "approval", "provider_circuit")
 WATCHED_BY_PLACE = ("channel_setting",)  # of which only the changed conversation's rows are
-_WATCH = """
-create or replace trigger tieline_changed after insert or update or delete on {table}
-  for each statement execute function tieline_changed()
-"""
 
-_WATCH_BY_PLACE = """
-create or replace trigger tieline_changed after insert or update or delete on {table}
-  for each row execute function tieline_changed_there()
-"""
+_TRIGGERS = {
+    ("tieline_arrived", "arrival"): "after insert on arrival for each row execute function tieline_arrived()",
+    ("tieline_inbox_grew", "inbox"): "after insert on inbox for each row"
+    " when (new.status = 'new' and new.not_before is null) execute function tieline_inbox_grew()",
+    ("tieline_outbox_grew", "outbox"): "after insert on outbox for each row"
+    " when (new.status = 'new') execute function tieline_outbox_grew()",
+    **{
+        ("tieline_changed", table): f"after insert or update or delete on {table} for each statement"
+        " execute function tieline_changed()"
+        for table in WATCHED
+    },
+    **{
+        ("tieline_changed", table): f"after insert or update or delete on {table} for each row"
+        " execute function tieline_changed_there()"
+        for table in WATCHED_BY_PLACE
+    },
+}
+# The comment on a trigger tells what it was made of, and what that came to. One that is as it should be is left alone:
+# to replace it locks its table against writers, and two such tables deadlock with the turns of other processes.
+_MADE = text(
+    "select tgname, tgrelid::regclass::text as place, obj_description(oid, 'pg_trigger') as comment,"
+    " md5(pg_get_triggerdef(oid)) as now from pg_trigger where not tgisinternal"
+)
 
 _LOCK = text("select pg_advisory_xact_lock(:key)")
 _THERE = text("select to_regclass('procrastinate_jobs') is not null")
@@ -112,7 +122,16 @@ def prepare(conn: Connection) -> None:
         engine = import_module("procrastinate.schema").SchemaManager.get_schema()
         conn.exec_driver_sql(engine.replace("%", "%%"))
     conn.exec_driver_sql(_FUNCTIONS)
-    for table in WATCHED:
-        conn.exec_driver_sql(_WATCH.format(table=table))
-    for table in WATCHED_BY_PLACE:
-        conn.exec_driver_sql(_WATCH_BY_PLACE.format(table=table))
+    made = _made(conn)
+    for (name, table), definition in _TRIGGERS.items():
+        wanted = sha256(definition.encode()).hexdigest()
+        comment, now = made.get((name, table), ("", ""))
+        if comment != f"{wanted} {now}":
+            conn.exec_driver_sql(f"create or replace trigger {name} {definition}")
+            _, now = _made(conn)[name, table]
+            conn.exec_driver_sql(f"comment on trigger {name} on {table} is '{wanted} {now}'")
+
+
+def _made(conn: Connection) -> Mapping[tuple[str, str], tuple[str | None, str]]:
+    """The comment and definition (a digest of it) of each trigger, by its name and table."""
+    return {(row.tgname, row.place): (row.comment, row.now) for row in conn.execute(_MADE)}

@@ -161,6 +161,32 @@ async def test_the_triggers_may_be_made_again(joined: PostgresDatabase) -> None:
     assert await jobs(joined) == [f"turns {CHAT}"]
 
 
+@pytest.mark.requirement("G-163")
+async def test_a_process_that_starts_keeps_no_turn_of_another_waiting(joined: PostgresDatabase) -> None:
+    """Else each start would wait for turns that write, and deadlock with some of them."""
+    connection = await connect(joined.url)
+    async with connection.transaction():
+        for table in ("arrival", "inbox", "outbox", *WATCHED, *WATCHED_BY_PLACE):
+            await connection.execute(f"lock table {table} in row exclusive mode".encode())
+
+        def start(conn: Connection) -> None:
+            conn.execute(text("set local lock_timeout = '300ms'"))
+            prepare(conn)
+
+        await joined.write(start)
+    await connection.close()
+
+
+@pytest.mark.requirement("G-163")
+async def test_a_trigger_of_another_version_is_made_anew(joined: PostgresDatabase) -> None:
+    """An older process, started again during a rolling upgrade, has replaced it."""
+    never = "create or replace trigger tieline_arrived after insert on arrival for each row when (false)"
+    await joined.write(lambda conn: conn.execute(text(f"{never} execute function tieline_arrived()")))
+    await joined.write(prepare)
+    await joined.write(lambda conn: conn.execute(ARRIVAL))
+    assert await jobs(joined) == [f"turns {CHAT}"]
+
+
 # What runs for each message, and each second in each process, with many conversations behind it.
 
 FILL = """
