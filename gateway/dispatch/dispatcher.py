@@ -11,7 +11,7 @@ from agent.core.backoff import Backoff
 from agent.core.ids import ConversationId
 from agent.core.outbox import OutgoingMessage
 from agent.inbox import Incoming, Source
-from gateway.storage.given_up import Buried, untold
+from gateway.storage.queues.given_up import Buried, untold
 
 
 class Dispatcher(Protocol):

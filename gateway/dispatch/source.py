@@ -24,7 +24,7 @@ from agent.storage.inbox_rows import InboxRow
 from agent.storage.timestamps import to_timestamp
 from gateway.dispatch.dispatcher import DeadLetter, DispatchDeps, Timing
 from gateway.dispatch.queue_modes import choose
-from gateway.storage.given_up import GivenUp
+from gateway.storage.queues.given_up import GivenUp
 
 # Leases of conversations (B-60): the lock that makes a second run at a time impossible.
 

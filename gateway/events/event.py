@@ -20,7 +20,7 @@ from agent.storage.timestamps import from_timestamp
 from agent.turn.decision import is_silence
 from gateway.channels.keys import ConversationKey
 from gateway.config.events import EventType
-from gateway.storage.given_up import GivenUp
+from gateway.storage.queues.given_up import GivenUp
 
 LONGEST_TEXT = 16_000  # characters of one text in a body
 OUTCOMES: Mapping[Verdict, str] = {

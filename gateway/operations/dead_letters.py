@@ -12,7 +12,7 @@ from agent.storage.payloads import decode_incoming, decode_outgoing
 from agent.storage.timestamps import from_timestamp
 from gateway.channels.keys import ConversationKey
 from gateway.operations.callbacks import OperationCallbacks
-from gateway.storage import inbox_entries, outbox_entries
+from gateway.storage.queues import inbox_entries, outbox_entries
 from gateway.web.control import OperationError as Refusal
 
 DROPPED = "dropped by the operator"

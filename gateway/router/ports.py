@@ -30,7 +30,7 @@ from gateway.delivery.ephemeral.questions import Questions
 from gateway.phrases.catalogue import Catalogue
 from gateway.router.attachments import Attachments
 from gateway.router.messages import incoming_from, person_of
-from gateway.storage.given_up import Buried, untold
+from gateway.storage.queues.given_up import Buried, untold
 
 # Arrival: a message whose sender may be answered.
 

@@ -66,7 +66,7 @@ from gateway.router.messages import (
 )
 from gateway.router.ports import RouterDeps
 from gateway.router.unaddressed import Unaddressed
-from gateway.storage.given_up import GivenUp
+from gateway.storage.queues.given_up import GivenUp
 
 # Poison messages: tried a few times, then put aside for the operator.
 

@@ -19,7 +19,7 @@ from gateway.events.feature import EventFeature
 from gateway.events.subscriptions import Subscriptions
 from gateway.running.basics import Basics
 from gateway.running.messaging import Messaging
-from gateway.storage.given_up import GivenUp
+from gateway.storage.queues.given_up import GivenUp
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,7 +24,7 @@ from gateway.running.basics import Basics
 from gateway.running.monitoring.alerts import Alerts
 from gateway.running.rights import Rights
 from gateway.scheduler.process_scheduler import ProcessScheduler
-from gateway.storage.given_up import Buried
+from gateway.storage.queues.given_up import Buried
 from gateway.telemetry.trouble import Troubles
 
 

@@ -174,7 +174,7 @@ _CURES: Sequence[Cure] = (_lost_sessions, _abandoned_runs, _done_twice, _unreada
 # Schema of this version, and the opening of its database. Slow to import: loaded by name after the bind.
 
 SCHEMA = Schema(
-    head="0048_shared_limits",
+    head="0047_program_lists",
     migrations=Path(__file__).parent / "migrations",
     metadata=metadata,
     squashed=SQUASHED,

@@ -619,6 +619,7 @@ ELSEWHERE: Mapping[str, str] = {
     "gateway.delivery.rendering.markdown_notes": (
         "rules of the parser of gateway.delivery.rendering.markdown, which is tried with them"
     ),
+    "adapters.web.attachment_store": "reads its own notes of files; names and first bytes: gateway.channels.media",
     "adapters.web.chat_store": "reads what the chat page has written itself, in files or rows",
     "adapters.console_screen": "the operator's own terminal",
     "adapters.discord.settings": _OPERATOR,

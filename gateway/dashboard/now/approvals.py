@@ -20,7 +20,8 @@ from gateway.dashboard.frame.listing import PAGE, Asked, Listing, asked, listed,
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, person_of, rights_of, view
 from gateway.delivery.ephemeral.prompts import label_of
-from gateway.storage import conversation_list, inbox_entries
+from gateway.storage import conversation_list
+from gateway.storage.queues import inbox_entries
 from gateway.traces import rows as traces
 from gateway.web.control import OperationError
 

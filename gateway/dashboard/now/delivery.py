@@ -19,9 +19,10 @@ from gateway.dashboard.frame.listing import PAGE, Asked, asked, listing
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Done, Page, Section, action, rights_of, view
 from gateway.operations.dead_letters import IN, OUT, DeadLetters
-from gateway.storage import conversation_list, inbox_entries, outbox_entries
-from gateway.storage.inbox_entries import InboxEntry, PlaceQueue
-from gateway.storage.outbox_entries import OutboxEntry
+from gateway.storage import conversation_list
+from gateway.storage.queues import inbox_entries, outbox_entries
+from gateway.storage.queues.inbox_entries import InboxEntry, PlaceQueue
+from gateway.storage.queues.outbox_entries import OutboxEntry
 from gateway.web.control import OperationError
 
 Box = Literal["messages", "answers", "sending", "waiting"]

@@ -19,7 +19,8 @@ from agent.storage.timestamps import from_timestamp, to_timestamp
 from gateway.dashboard.frame.listing import PAGE, asked, listing
 from gateway.dashboard.frame.readings import Readings
 from gateway.dashboard.frame.shell import Page, Section, rights_of, view
-from gateway.storage import conversation_list, inbox_entries
+from gateway.storage import conversation_list
+from gateway.storage.queues import inbox_entries
 from gateway.traces import rows
 from gateway.traces.rows import RANKS, Rank, Wanted
 from gateway.traces.trace import DENIED, FAILED, Kind, Span, TurnTrace

@@ -45,7 +45,7 @@ from gateway.delivery.outbox.worker import STORAGE_PAUSE_S, Reports, Settled, Wo
 from gateway.delivery.pacing import FIRST_FRAME_AFTER_S
 from gateway.delivery.settings import Settings, Verbosity
 from gateway.delivery.sleep import InterruptibleSleep, Later
-from gateway.storage.given_up import Buried, untold
+from gateway.storage.queues.given_up import Buried, untold
 
 # Retries of places that could not be served: the worker failed, the login was refused, or the account is absent. Their
 # messages are kept meanwhile.

@@ -22,7 +22,7 @@ from agent.storage.statements import CompiledStatement
 from agent.storage.tables import conversation, inbox, outbox
 from gateway.channels.keys import ConversationKey
 from gateway.delivery.outbox.call_journal import CallJournal
-from gateway.storage.given_up import Buried, GivenUp, untold
+from gateway.storage.queues.given_up import Buried, GivenUp, untold
 
 # Rows of the outbox for delivery: taking a conversation's next row, and writing down its result.
 

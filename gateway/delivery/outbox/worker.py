@@ -28,7 +28,7 @@ from gateway.delivery.outbox.rows import Claimed, Elsewhere, InFlightRows, Settl
 from gateway.delivery.outbox.sender import Gone, Later, Lost, Outcome, Refused, Sender, Sent
 from gateway.delivery.pacing import retry_after
 from gateway.delivery.settings import Settings
-from gateway.storage.given_up import Buried, GivenUp, untold
+from gateway.storage.queues.given_up import Buried, GivenUp, untold
 
 log = logging.getLogger("tieline.delivery")
 

@@ -28,7 +28,8 @@ from gateway.running.basics import Basics
 from gateway.running.models import ModelAccess
 from gateway.running.monitoring.machine_watch import MachineWatch, Readings
 from gateway.running.turns import TurnServices
-from gateway.storage import conversation_list, inbox_entries, outbox_entries
+from gateway.storage import conversation_list
+from gateway.storage.queues import inbox_entries, outbox_entries
 from gateway.telemetry.metrics import COST, TOKENS, TURNS_ENDED, UNPRICED, Gauges, LoopLag, Metrics
 from gateway.web.control import OperationError
 from gateway.web.health import Reason, not_ready

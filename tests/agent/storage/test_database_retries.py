@@ -13,7 +13,7 @@ from sqlalchemy.exc import OperationalError
 from agent.core.errors import Transient
 from agent.storage.database import Database, Dialect, RetryingDatabase
 from agent.storage.errors import DatabaseDamaged, StorageTrouble
-from gateway.storage.inbox_entries import counts
+from gateway.storage.queues.inbox_entries import counts
 from gateway.storage.repair import open_database
 from tests.fakes.agents import admit
 from tests.fakes.clock import FakeClock

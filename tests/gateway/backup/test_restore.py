@@ -26,7 +26,8 @@ from agent.storage.files.stored_files import StoredFiles
 from gateway.backup.archive import MAGIC, MANIFEST, RECEIVED, is_archive
 from gateway.backup.request import ENCRYPTED, Archived, Wanted, archive
 from gateway.backup.restore import Place, RestoredArchive, restore_archive, verify
-from gateway.storage import inbox_entries, settings_rows
+from gateway.storage import settings_rows
+from gateway.storage.queues import inbox_entries
 from gateway.storage.repair import SCHEMA, open_database
 from gateway.telemetry.redaction import Redactor
 from tests.fakes.agents import admit

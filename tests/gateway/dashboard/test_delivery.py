@@ -13,7 +13,7 @@ from gateway.access.policy import Role
 from gateway.channels.errors import ChannelGone
 from gateway.dashboard.frame.listing import PAGE
 from gateway.router.messages import incoming_from
-from gateway.storage import inbox_entries, outbox_entries
+from gateway.storage.queues import inbox_entries, outbox_entries
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing
 from tests.gateway.dashboard.looking import asked_as

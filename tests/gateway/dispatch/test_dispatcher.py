@@ -23,7 +23,7 @@ from agent.storage.database import Database, Dialect
 from agent.storage.errors import StorageTrouble
 from gateway.dispatch.dispatcher import Timing
 from gateway.dispatch.source import Leases
-from gateway.storage import inbox_entries
+from gateway.storage.queues import inbox_entries
 from tests.fakes.agents import QUICK, EchoAgent, House, admit, answers, statuses
 from tests.fakes.clock import FakeClock
 from tests.fakes.waiting import until

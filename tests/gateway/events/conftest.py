@@ -15,7 +15,7 @@ from gateway.events.deliveries import Deliveries
 from gateway.events.event import dead_letter
 from gateway.events.subscriptions import Subscriptions
 from gateway.scheduler.process_scheduler import ProcessScheduler
-from gateway.storage.given_up import GivenUp
+from gateway.storage.queues.given_up import GivenUp
 from gateway.storage.tables import event_delivery
 from gateway.telemetry.redaction import Redactor
 from gateway.telemetry.trouble import Troubles

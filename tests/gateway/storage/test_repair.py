@@ -11,7 +11,7 @@ from agent.sessions.runs import Checkpoint
 from agent.storage import inbox_rows, model_rows, outbox_rows
 from agent.storage.database import Database
 from agent.storage.tables import conversation, inbox, outbox, turn
-from gateway.storage import inbox_entries
+from gateway.storage.queues import inbox_entries
 from gateway.storage.repair import ailments, mend
 from tests.fakes.agents import admit
 

@@ -11,8 +11,9 @@ from agent.core.ids import ConversationId
 from agent.storage import conversation_rows, inbox_rows, outbox_rows
 from agent.storage.database import Database
 from gateway.running.foundation import Kept
-from gateway.storage import conversation_list, grants, inbox_entries, pairings, places, settings_rows
+from gateway.storage import conversation_list, grants, pairings, places, settings_rows
 from gateway.storage.grants import Grant
+from gateway.storage.queues import inbox_entries
 from gateway.storage.settings_rows import Row
 from gateway.storage.tables import adapter_store
 from tests.fakes.agents import admit

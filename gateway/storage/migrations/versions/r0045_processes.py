@@ -1,4 +1,4 @@
-"""Tables of processes that share one database: who lives and has what, and what others go on with.
+"""Tables of processes that share one database: who lives and has what, and what others go on with or count together.
 
 Revision ID: 0045_processes
 """
@@ -100,9 +100,29 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger, nullable=False),
         sa.PrimaryKeyConstraint("name", name="pk_web_key"),
     )
+    op.create_table(
+        "provider_circuit",
+        sa.Column("provider", sa.Text, nullable=False),
+        sa.Column("model", sa.Text, nullable=False),
+        sa.Column("open_until", sa.BigInteger, nullable=False),
+        sa.Column("is_limited", sa.Boolean, nullable=False),
+        sa.Column("is_broken", sa.Boolean, nullable=False),
+        sa.PrimaryKeyConstraint("provider", "model", name="pk_provider_circuit"),
+    )
+    op.create_table(
+        "rate_bucket",
+        sa.Column("name", sa.Text, nullable=False),
+        sa.Column("tokens", sa.Float, nullable=False),
+        sa.Column("at", sa.BigInteger, nullable=False),
+        sa.Column("refused", sa.Integer, nullable=False, server_default="0"),
+        sa.Column("closed_until", sa.BigInteger, nullable=False, server_default="0"),
+        sa.PrimaryKeyConstraint("name", name="pk_rate_bucket"),
+    )
 
 
 def downgrade() -> None:
+    op.drop_table("rate_bucket")
+    op.drop_table("provider_circuit")
     op.drop_table("web_key")
     op.drop_table("adapter_line")
     op.drop_table("kept_file")

@@ -16,7 +16,7 @@ from agent.storage.copies.sqlite import back_up
 from agent.storage.errors import BackupRefused, DatabaseHeld
 from agent.storage.payloads import decode_incoming
 from agent.storage.tables import inbox
-from gateway.storage import inbox_entries, outbox_entries
+from gateway.storage.queues import inbox_entries, outbox_entries
 from gateway.storage.repair import SCHEMA, open_database
 from tests.fakes.agents import admit
 

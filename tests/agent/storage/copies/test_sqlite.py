@@ -13,7 +13,7 @@ from agent.core.clock import SystemClock
 from agent.storage.copies.sqlite import back_up, copy_file
 from agent.storage.database import Database, RetryingDatabase
 from agent.storage.errors import BackupRefused
-from gateway.storage.inbox_entries import counts
+from gateway.storage.queues.inbox_entries import counts
 from gateway.storage.repair import open_database
 from tests.fakes.agents import admit
 
