@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Mapping
+from contextlib import ExitStack
 from types import TracebackType
 from typing import Any, Self
 
@@ -210,13 +211,13 @@ class BoundedResponse(aiohttp.ClientResponse):
     async def read(self) -> bytes:
         if self._body is not None:
             return await super().read()
-        try:
-            self._body = await whole_body(self.content.iter_any(), LARGEST_ANSWER)
-        except BaseException as error:
-            self.close()
-            if isinstance(error, BodyTooLarge):
+        with ExitStack() as undone:
+            undone.callback(self.close)
+            try:
+                self._body = await whole_body(self.content.iter_any(), LARGEST_ANSWER)
+            except BodyTooLarge as error:
                 raise aiohttp.ClientPayloadError(str(error)) from None
-            raise
+            undone.pop_all()
         return self._body
 
 

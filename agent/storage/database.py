@@ -5,7 +5,7 @@ import logging
 import secrets
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from hashlib import blake2b
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
@@ -65,14 +65,7 @@ class Job(Generic[T]):
         self._loop = asyncio.get_running_loop()
         self._finished = asyncio.Event()
 
-    def run(self, conn: Connection) -> None:
-        """Do it; an exception is kept in `error`."""
-        try:
-            self.result = self.work(conn)
-        except BaseException as error:  # noqa: BLE001 - it belongs to the caller, who raises it
-            self.error = error
-
-    def run_within(self, transaction: AbstractContextManager[Connection]) -> None:
+    def run(self, transaction: AbstractContextManager[Connection]) -> None:
         """Do it in there, with the connection that it gives; an exception of either is kept in `error`."""
         try:
             with transaction as conn:
@@ -286,11 +279,10 @@ def attempted(conn: Connection) -> Iterator[None]:
         return
     driver: Any = conn.connection.dbapi_connection  # by hand: `begin_nested` takes five times as long
     driver.execute("SAVEPOINT attempt")
-    try:
+    with ExitStack() as undone:
+        undone.callback(driver.execute, "ROLLBACK TO SAVEPOINT attempt")
         yield
-    except BaseException:
-        driver.execute("ROLLBACK TO SAVEPOINT attempt")
-        raise
+        undone.pop_all()
     driver.execute("RELEASE SAVEPOINT attempt")
 
 

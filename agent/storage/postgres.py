@@ -272,7 +272,7 @@ class _Session:
     def _serve(self) -> None:
         while (task := self._tasks.get()) is not None:
             self._present = task
-            task.job.run_within(self._transaction(reading=task.reading))
+            task.job.run(self._transaction(reading=task.reading))
             self._present = None
             with suppress(RuntimeError):  # the loop is closed, nobody waits any more
                 self._loop.call_soon_threadsafe(self._over, task)
