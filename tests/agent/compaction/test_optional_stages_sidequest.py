@@ -15,6 +15,7 @@ from agent.core.ids import ConversationId, RunId
 from agent.core.messages import Message, ToolResult, ToolUse, text_message
 from agent.memory.ranking import retention
 
+Job = Callable[[], Awaitable[None]]
 SETTINGS = SidequestSettings(enabled=True, interval_turns=2, min_cursor_tokens=50)
 LOAD = ContextUsage(fixed=0, scale=1.0, window=100_000, room=70_000, first=True)
 
@@ -65,13 +66,8 @@ def test_it_comes_every_few_turns() -> None:
     assert not is_due(2, SidequestSettings(interval_turns=2)), "off by default"
 
 
-async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_there() -> None:
-    state, jobs = conversation(60, 200, 100), list[Callable[[], Awaitable[None]]]()
-
-    async def ask(question: Question) -> str:
-        assert "[0] look (204 tokens)" in question.text
-        return '{"del_cursors": [0]}'
-
+async def after_two_turns(state: CompactionState, ask: Callable[[Question], Awaitable[str]], jobs: list[Job]) -> Engine:
+    """The engine of a conversation in which SideQuest has become due; its work waits in `jobs`."""
     engine = Engine(
         conversation=ConversationId("c"),
         state=state,
@@ -87,6 +83,17 @@ async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_the
         engine.begin_turn(RunId("r"), options)
         await engine.before_call(LOAD)
         engine.after_turn(LOAD)
+    return engine
+
+
+async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_there() -> None:
+    state, jobs = conversation(60, 200, 100), list[Job]()
+
+    async def ask(question: Question) -> str:
+        assert "[0] look (204 tokens)" in question.text
+        return '{"del_cursors": [0]}'
+
+    engine = await after_two_turns(state, ask, jobs)
     assert len(jobs) == 1
     await jobs[0]()
     results = [message.tool_results[0].content for message in state.window.messages if message.tool_results]
@@ -98,7 +105,7 @@ async def test_what_was_named_is_evicted_before_the_next_call_if_it_is_still_the
 
 @pytest.mark.requirement("H-13")
 async def test_what_another_strategy_had_found_to_be_worked_on_is_not_given_up_after_the_change() -> None:
-    state, asked, jobs = conversation(200, 60, 100), list[str](), list[Callable[[], Awaitable[None]]]()
+    state, asked, jobs = conversation(200, 60, 100), list[str](), list[Job]()
     state.watch.subgoals.push_active("look", 3)  # as the strategy before had it
     state.watch.subgoals.extend_active(len(state.window))
 
@@ -106,21 +113,7 @@ async def test_what_another_strategy_had_found_to_be_worked_on_is_not_given_up_a
         asked.append(question.text)
         return '{"del_cursors": [0]}'
 
-    engine = Engine(
-        conversation=ConversationId("c"),
-        state=state,
-        count_text=len,
-        ask=ask,
-        publish=lambda event: None,
-        spawn=jobs.append,
-        now=lambda: datetime(2025, 1, 1, tzinfo=UTC),
-    )
-    memory = MemorySettings(compression=CompressionSettings(pruning_strategy="reactive"), sidequest=SETTINGS)
-    options = Options(memory=memory, microcompact=MicrocompactSettings(retain_recent=9))
-    for _ in range(2):
-        engine.begin_turn(RunId("r"), options)
-        await engine.before_call(LOAD)
-        engine.after_turn(LOAD)
+    engine = await after_two_turns(state, ask, jobs)
     await jobs[0]()
     assert [text.count("look (") for text in asked] == [1], "the others are of the subgoal"
     await engine.before_call(LOAD)
@@ -130,7 +123,7 @@ async def test_what_another_strategy_had_found_to_be_worked_on_is_not_given_up_a
 
 @pytest.mark.parametrize("strategy", ["reactive", "task_aware", "mig"])
 async def test_with_nothing_else_set_it_chooses_among_all_results_and_not_the_newest_alone(strategy: str) -> None:
-    state, asked, jobs = conversation(*(200,) * 8), list[str](), list[Callable[[], Awaitable[None]]]()
+    state, asked, jobs = conversation(*(200,) * 8), list[str](), list[Job]()
 
     async def ask(question: Question) -> str:
         if question.purpose == "sidequest":
