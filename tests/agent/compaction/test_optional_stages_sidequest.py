@@ -7,7 +7,7 @@ import pytest
 
 from agent.compaction.engine import Engine
 from agent.compaction.optional_stages import EVICTED, cursors_in, is_due, named_in
-from agent.compaction.question import Question
+from agent.compaction.question import Ask, Question
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings, SidequestSettings
 from agent.compaction.state import CompactionState, ContextUsage, Options
 from agent.compaction.subgoals import NoTiers, Subgoals
@@ -66,7 +66,7 @@ def test_it_comes_every_few_turns() -> None:
     assert not is_due(2, SidequestSettings(interval_turns=2)), "off by default"
 
 
-async def after_two_turns(state: CompactionState, ask: Callable[[Question], Awaitable[str]], jobs: list[Job]) -> Engine:
+async def after_two_turns(state: CompactionState, ask: Ask, jobs: list[Job]) -> Engine:
     """The engine of a conversation in which SideQuest has become due; its work waits in `jobs`."""
     engine = Engine(
         conversation=ConversationId("c"),
