@@ -39,7 +39,10 @@ def mails(server: SmtpServer) -> str:
 
 
 async def marked(world: World) -> None:
-    """Wait until everything that was sent is marked: a process that is killed before sends it once more."""
+    """Wait until everything that was sent is marked.
+
+    Else a process that is killed before sends it once more, and what comes later waits for that.
+    """
 
     async def is_marked() -> bool:
         rows = await world.services.packages.messaging.receivers.newest()
@@ -125,6 +128,7 @@ async def test_an_unexpected_end_is_told_beyond_the_chats_alone(world_of: WorldO
             assert (world.home / "running").exists()
         async with world.process():  # that one was killed
             await until(lambda: "I was started after I had ended unexpectedly" in mails(mail))
+            await marked(world)
             await world.services.drain(1.0)
         mail.messages.clear()
         async with world.process():
@@ -142,6 +146,7 @@ async def test_a_crash_loop_is_told_once_an_hour_with_its_count(world_of: WorldO
         for _ in range(4):  # each one is killed
             async with world.process():
                 await until(lambda: "I was started after I had ended unexpectedly" in mails(mail))
+                await marked(world)
                 await world.services.machine.look()
         async with world.process():
             world.services.alerts.tell("owner_dead", {"chat": "telegram:78"})
