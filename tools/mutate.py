@@ -20,7 +20,6 @@ import py_compile
 import random
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -28,12 +27,13 @@ import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import Queue
 
 from tools.breakages import Breakage, CodeChange, Sources, applied, read, sources, unknown
+from tools.forked_pytest import TIMED_OUT, ForkedPytest
 
 ROOT = Path(__file__).parent.parent
 BREAKAGES = ROOT / "tests" / "breakages"
@@ -173,39 +173,42 @@ def mirrors_of(changed: Iterable[str], root: Path) -> tuple[str, ...]:
     return tuple(sorted(folder.as_posix() for folder in folders if (root / folder).is_dir()))
 
 
-def run(tests: Sequence[str], copy: Path, carrying: Sequence[str] = ()) -> tuple[int, str]:
+def runner(root: Path) -> ForkedPytest:
+    """What runs tests in that tree."""
+    return ForkedPytest(
+        root, {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TIELINE_TESTS_PATIENCE_S": f"{PATIENCE_S:g}"}
+    )
+
+
+def run(tests: Sequence[str], copy: ForkedPytest, carrying: Sequence[str] = ()) -> tuple[int, str]:
     """How pytest ended there, and what it said; 1 for tests that hang, which is noticing too."""
     plugin = (
         ["-p", "tools.requirements", *(f"--carrying={requirement}" for requirement in carrying)] if carrying else []
     )
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *plugin, *tests]
-    environ = {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TIELINE_TESTS_PATIENCE_S": f"{PATIENCE_S:g}"}
-    try:
-        done = subprocess.run(command, cwd=copy, env=environ, capture_output=True, text=True, timeout=LONGEST_S)  # noqa: S603
-    except subprocess.TimeoutExpired:
-        return 1, f"took more than {LONGEST_S:g} s"
-    return done.returncode, done.stdout
+    arguments = ("-q", "-x", "-m", "not slow", "-p", "no:cacheprovider", *plugin, *tests)
+    code, said = copy.run(arguments, LONGEST_S)
+    return (1, f"took more than {LONGEST_S:g} s") if code == TIMED_OUT else (code, said)
 
 
 @contextmanager
-def broken(changed: Mapping[str, str], copy: Path) -> Iterator[None]:
-    """The copy with these files; mended afterwards."""
-    before = {path: (copy / path).read_text() for path in changed}
+def broken(changed: Mapping[str, str], root: Path) -> Iterator[None]:
+    """The tree with these files; mended afterwards."""
+    before = {path: (root / path).read_text() for path in changed}
     try:
         for path, text in changed.items():
-            (copy / path).write_text(text)
+            (root / path).write_text(text)
         yield
     finally:
         for path, text in before.items():
-            (copy / path).write_text(text)
+            (root / path).write_text(text)
 
 
-def noticed(one: Prepared, copy: Path, first: str = "") -> tuple[str, str]:
+def noticed(one: Prepared, copy: ForkedPytest, first: str = "") -> tuple[str, str]:
     """Why this breakage proves nothing, "" if its carriers caught it; and the test that did, if it is known."""
     ids = one.breakage.breaks
     if not one.tests:
         return NO_CARRIER, ""
-    with broken(one.changed, copy):
+    with broken(one.changed, copy.root):
         code, said = run([first], copy, ids) if first else (0, "")
         if code != 1:
             code, said = run(one.tests, copy, ids)
@@ -220,18 +223,18 @@ def noticed(one: Prepared, copy: Path, first: str = "") -> tuple[str, str]:
     return f"pytest ended with {code}: {said[-400:]}", ""
 
 
-def others_notice(one: Prepared, copy: Path) -> bool:
+def others_notice(one: Prepared, copy: ForkedPytest) -> bool:
     """Whether tests that do not carry its requirements fail."""
-    tests = mirrors_of(one.changed, copy)
-    with broken(one.changed, copy):
+    tests = mirrors_of(one.changed, copy.root)
+    with broken(one.changed, copy.root):
         return bool(tests) and run(tests, copy)[0] == 1
 
 
 class Trial:
     """Tries breakages, as many at once as there are copies of the tree."""
 
-    def __init__(self, copies: Sequence[Path], *, sound: bool, noticed_by: Mapping[str, str]) -> None:
-        self._copies: Queue[Path] = Queue()
+    def __init__(self, copies: Sequence[ForkedPytest], *, sound: bool, noticed_by: Mapping[str, str]) -> None:
+        self._copies: Queue[ForkedPytest] = Queue()
         for copy in copies:
             self._copies.put(copy)
         self._trusts = sound
@@ -251,7 +254,7 @@ class Trial:
             self._copies.put(copy)
         return Result(one.digest, missed, round(time.monotonic() - began, 1), others, by)
 
-    def _pass(self, tests: tuple[str, ...], one: Prepared, copy: Path) -> bool:
+    def _pass(self, tests: tuple[str, ...], one: Prepared, copy: ForkedPytest) -> bool:
         """Whether these pass without the breakage."""
         ids = one.breakage.breaks
         if (what := (*ids, *tests)) not in self._sound:
@@ -359,12 +362,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tried(left: Sequence[Prepared], results: dict[str, Result], jobs: int, *, sound: bool) -> list[Result]:
     """Try them, print and store each result as it comes."""
     ended: list[Result] = []
-    with tempfile.TemporaryDirectory() as folder:
-        copies = [Path(folder) / str(number) for number in range(jobs)]
-        copies[0].mkdir()
-        copied(copies[0])
-        for copy in copies[1:]:
-            shutil.copytree(copies[0], copy)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        first, *more = (folder / str(number) for number in range(jobs))
+        first.mkdir()
+        copied(first)
+        for copy in more:
+            shutil.copytree(first, copy)
+        copies = [stack.enter_context(runner(root)) for root in (first, *more)]
         noticed_by = {name: result.by for name, result in results.items() if result.by}
         trial = Trial(copies, sound=sound, noticed_by=noticed_by)
         pool = ThreadPoolExecutor(jobs)

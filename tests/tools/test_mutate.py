@@ -1,11 +1,15 @@
 """Breakages are tried: what counts as noticed, what is left of an interrupted run, what is refused before any."""
 
 import shutil
+import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tests.fakes.processes import alive
+from tools.forked_pytest import TIMED_OUT, ForkedPytest
 from tools.mutate import (
     Prepared,
     Result,
@@ -17,6 +21,7 @@ from tools.mutate import (
     noticed,
     prepared,
     read_results,
+    runner,
     table,
     write_results,
 )
@@ -54,6 +59,13 @@ def tree(tmp_path: Path) -> Path:
     return tree
 
 
+@pytest.fixture
+def copy(tree: Path) -> Iterator[ForkedPytest]:
+    """What runs its tests."""
+    with runner(tree) as copy:
+        yield copy
+
+
 def prepare(tree: Path, said: str = SAID) -> tuple[list[Prepared], list[str]]:
     path = tree.parent / "Z-01.toml"
     path.write_text(said)
@@ -70,37 +82,37 @@ def prepare(tree: Path, said: str = SAID) -> tuple[list[Prepared], list[str]]:
         pytest.param("def broken(:\n", "pytest ended with 2", id="tests that do not run"),
     ],
 )
-def test_what_counts_as_noticed(tree: Path, tests: str, why: str) -> None:
+def test_what_counts_as_noticed(tree: Path, copy: ForkedPytest, tests: str, why: str) -> None:
     (tree / "test_double.py").write_text(tests)
     ((one,), _) = prepare(tree)
-    found, by = noticed(one, tree)
+    found, by = noticed(one, copy)
     assert found.startswith(why)
     assert bool(found) == bool(why)
     assert by == ("" if why else "test_double.py::test_it")
     assert (tree / "agent" / "double.py").read_text() == RIGHT, "mended afterwards"
 
 
-def test_all_that_carry_a_requirement_are_asked_where_no_tests_are_named(tree: Path) -> None:
+def test_all_that_carry_a_requirement_are_asked_where_no_tests_are_named(tree: Path, copy: ForkedPytest) -> None:
     tests = tree / "tests" / "agent"
     tests.mkdir(parents=True)
     careless, noticing = tests / "test_careless.py", tests / "test_noticing.py"
     careless.write_text(CARELESS)
     noticing.write_text(NOTICES.replace("Z-01", "Z-02"))
     ((one,), _) = prepare(tree, SAID.replace('tests = ["test_double.py"]\n', ""))
-    result = Trial([tree], sound=False, noticed_by={}).result(one)
+    result = Trial([copy], sound=False, noticed_by={}).result(one)
     assert (result.missed, result.others) == ("its tests still pass", True)
     noticing.write_text(NOTICES)
     ((one,), _) = prepare(tree, SAID.replace('tests = ["test_double.py"]\n', ""))
-    result = Trial([tree], sound=False, noticed_by={}).result(one)
+    result = Trial([copy], sound=False, noticed_by={}).result(one)
     assert (result.missed, result.by) == ("", "tests/agent/test_noticing.py::test_it")
 
 
-def test_a_line_of_the_log_is_no_test_that_noticed(tree: Path) -> None:
+def test_a_line_of_the_log_is_no_test_that_noticed(tree: Path, copy: ForkedPytest) -> None:
     """pytest shows the log of a failed test above the names; its errors begin as those of tests do."""
     logged = "import logging\n" + NOTICES.replace("assert", "logging.error('broken - at %s', 1); assert")
     (tree / "test_double.py").write_text(logged)
     ((one,), _) = prepare(tree)
-    assert noticed(one, tree) == ("", "test_double.py::test_it")
+    assert noticed(one, copy) == ("", "test_double.py::test_it")
 
 
 @pytest.mark.parametrize(
@@ -112,11 +124,40 @@ def test_a_line_of_the_log_is_no_test_that_noticed(tree: Path) -> None:
     ],
 )
 @pytest.mark.slow  # runs of pytest; `make mutate` uses it in each CI
-def test_the_test_that_noticed_last_is_asked_first_and_the_others_if_it_does_not_notice(tree: Path, first: str) -> None:
+def test_the_test_that_noticed_last_is_asked_first_and_then_the_others(
+    tree: Path, copy: ForkedPytest, first: str
+) -> None:
     (tree / "test_other.py").write_text(CARELESS)
     ((one,), _) = prepare(tree)
-    result = Trial([tree], sound=False, noticed_by={"sum": first}).result(one)
+    result = Trial([copy], sound=False, noticed_by={"sum": first}).result(one)
     assert (result.missed, result.by) == ("", "test_double.py::test_it")
+
+
+def test_what_a_run_needed_of_libraries_is_there_in_the_next_and_nothing_of_the_tree(
+    tree: Path, copy: ForkedPytest
+) -> None:
+    test = tree / "test_double.py"
+    test.write_text("import sys\ndef test_it(): assert 'tabnanny' not in sys.modules; import tabnanny\n")
+    assert copy.run(["-q"], 60)[0] == 0
+    test.write_text(
+        "import sys\ndef test_it(): assert 'tabnanny' in sys.modules and 'agent.double' not in sys.modules\n"
+    )
+    assert copy.run(["-q"], 60)[0] == 0
+
+
+def test_a_run_that_hangs_is_ended_with_what_it_started(tree: Path, copy: ForkedPytest) -> None:
+    (tree / "test_double.py").write_text(
+        "import subprocess, sys, time, pathlib\n"
+        "def test_it():\n"
+        "    program = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'])\n"
+        "    pathlib.Path('pid').write_text(str(program.pid))\n"
+        "    time.sleep(60)\n"
+    )
+    assert copy.run(["-q"], 3)[0] == TIMED_OUT
+    while alive(int((tree / "pid").read_text())):  # it has been told to end
+        time.sleep(0.01)
+    (tree / "test_double.py").write_text(NOTICES)
+    assert copy.run(["-q"], 60)[0] == 0, "the next one runs"
 
 
 def test_results_of_the_breakages_that_are_still_there_are_kept(tmp_path: Path) -> None:
@@ -133,11 +174,11 @@ def test_results_of_the_breakages_that_are_still_there_are_kept(tmp_path: Path) 
     assert len(file.read_text().splitlines()) == 4, "a line for each"
 
 
-def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path) -> None:
+def test_tests_that_fail_without_a_breakage_prove_nothing(tree: Path, copy: ForkedPytest) -> None:
     (tree / "test_double.py").write_text(NOTICES.replace("6", "7"))
     ((one,), _) = prepare(tree)
-    assert Trial([tree], sound=False, noticed_by={}).result(one).missed == "its tests fail without it"
-    assert Trial([tree], sound=True, noticed_by={}).result(one).missed == ""
+    assert Trial([copy], sound=False, noticed_by={}).result(one).missed == "its tests fail without it"
+    assert Trial([copy], sound=True, noticed_by={}).result(one).missed == ""
 
 
 @pytest.mark.parametrize(
