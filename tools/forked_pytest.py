@@ -13,6 +13,7 @@ import sys
 import sysconfig
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -94,9 +95,10 @@ def _libraries() -> Iterator[str]:
 
 def _hold(names: Sequence[str]) -> None:
     """Import what is not held yet; what cannot be imported by itself is left to the runs."""
-    for name in names:
-        with suppress(ImportError):
-            importlib.import_module(name)
+    with warnings.catch_warnings(action="ignore"):
+        for name in names:
+            with suppress(ImportError):
+                importlib.import_module(name)
 
 
 def _code_of(child: int, longest_s: float) -> int:
