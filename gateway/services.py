@@ -178,7 +178,7 @@ class Services:
             ("skill learning", self.learning.run, "worker"),
             ("skills", self.skills.run, ""),
             ("older messages", self.backlog.run, "scheduler, one"),
-            ("mcp", self.servers.run, "worker"),
+            ("mcp", self.packages.tools.server_states.run, "worker"),
             ("machine", self.machine.run, ""),
             ("doctor", self.checkup.run, "ingress"),
             ("backups that were asked for", self.backup_maker.run, "ingress"),

@@ -174,7 +174,7 @@ def mirrors_of(changed: Iterable[str], root: Path) -> tuple[str, ...]:
 
 
 def runner(root: Path) -> ForkedPytest:
-    """What runs tests in that tree."""
+    """A process that runs tests in that tree."""
     return ForkedPytest(
         root, {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TIELINE_TESTS_PATIENCE_S": f"{PATIENCE_S:g}"}
     )

@@ -13,6 +13,7 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
+    PrimaryKeyConstraint,
     Table,
     Text,
     false,
@@ -71,6 +72,16 @@ process_word = Table(
     Column("id", Id, primary_key=True),
     Column("text", Text, nullable=False),
     Column("created_at", BigInteger, nullable=False),
+)
+
+# The state of a worker's connection to an MCP server, with what the server offers.
+mcp_state = Table(
+    "mcp_state",
+    metadata,
+    _of_process(),
+    Column("server", Text, nullable=False),
+    Column("state", Text, nullable=False),  # JSON of a `ServerState`
+    PrimaryKeyConstraint("process", "server", name="pk_mcp_state"),
 )
 
 # What platforms told an ingress, in the order in which it came, until a worker has taken it in.

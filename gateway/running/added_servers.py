@@ -13,6 +13,7 @@ from agent.tools.mcp.settings import AddedServerSettings
 from gateway.storage import settings_rows
 
 SETTING = "mcp_server"  # its value is the address; it belongs to no conversation but to the server's own name
+PLACE = "mcp:"  # and its name, in the place of a conversation
 
 _log = logging.getLogger("tieline.mcp")
 
@@ -28,33 +29,49 @@ class AddedServers:
         self._clock = clock
         self._servers = servers
         self._health = health
-        self._names: set[str] = set()
+        self._addresses: dict[str, str] = {}  # of those that are used, by their names
         self.left_out: set[str] = set()
 
     @property
     def names(self) -> frozenset[str]:
         """The servers that are used, and those that are left out."""
-        return frozenset(self._names | self.left_out)
+        return frozenset(self._addresses.keys() | self.left_out)
 
     async def recover(self) -> None:
-        """Open the servers that were added before; the configuration's own of the same name goes first.
+        """Open the servers that were added before, or at another process; part from those that were removed there.
 
-        One that this version would not take is left out until somebody removes it: a row must not keep the gateway from
-        starting.
+        The configuration's own of the same name goes first. One that this version would not take is left out until
+        somebody removes it: a row must not keep the gateway from starting.
         """
-        for row, url in (await self._database.read(lambda conn: settings_rows.everywhere(conn, SETTING))).items():
-            name = row.partition(":")[2]
-            if self._servers.named(name) is not None:
-                continue
-            try:
-                settings = AddedServerSettings(name=name, url=url)
-            except ValueError as error:
-                _log.warning("an added MCP server is left out: %s", error)
-                self._health(name, f"it was added in a chat and is left out: {error}")
-                self.left_out.add(name)
-                continue
+        rows = await self._database.read(lambda conn: settings_rows.everywhere(conn, SETTING))
+        found = {row.removeprefix(PLACE): url for row, url in rows.items()}
+        for name in self.names:
+            if found.get(name) != self._addresses.get(name):
+                self._forget(name)
+        for name, url in found.items():
+            if name not in self.left_out:
+                self._take_up(name, url)
+
+    def _take_up(self, name: str, url: str) -> None:
+        try:
+            settings = AddedServerSettings(name=name, url=url)
+        except ValueError as error:
+            _log.warning("an added MCP server is left out: %s", error)
+            self._health(name, f"it was added in a chat and is left out: {error}")
+            self.left_out.add(name)
+        else:
+            self._use(settings)
+
+    def _use(self, settings: AddedServerSettings) -> None:
+        if self._servers.named(settings.name) is None:  # else `recover` was quicker than `add`
             self._servers.add(settings)
-            self._names.add(name)
+            self._addresses[settings.name] = settings.url
+
+    def _forget(self, name: str) -> None:
+        if self._addresses.pop(name, None) is not None:
+            self._servers.remove(name)
+        self._health(name, None)
+        self.left_out.discard(name)
 
     async def add(self, name: str, url: str) -> None:
         """Connect to it, now and after every start. Raises ValueError that says what is wrong."""
@@ -66,21 +83,21 @@ class AddedServers:
             raise ValueError("an address with a key in it belongs into the configuration, not into a chat")
         at = to_timestamp(self._clock.now())
         await self._database.write(lambda conn: settings_rows.put(conn, _row(name), SETTING, url, at=at))
-        self._servers.add(settings)
-        self._names.add(name)
+        self._use(settings)
 
     async def remove(self, name: str) -> bool:
         """Forget it; False when it was not added here."""
-        if name not in self._names | self.left_out:
+        if name not in self.names:
             return False
         await self._database.write(lambda conn: settings_rows.clear(conn, _row(name), SETTING))
-        if name in self._names:
-            self._servers.remove(name)
-        self._health(name, None)
-        self._names.discard(name)
-        self.left_out.discard(name)
+        self._forget(name)
         return True
 
 
+def is_row(place: str) -> bool:
+    """Whether a place of the settings' rows is none of a conversation, but a server."""
+    return place.startswith(PLACE)
+
+
 def _row(name: str) -> ConversationId:
-    return ConversationId(f"mcp:{name}")
+    return ConversationId(f"{PLACE}{name}")

@@ -44,6 +44,7 @@ from gateway.router.attachments import safe_name
 from gateway.running.added_servers import AddedServers
 from gateway.running.basics import Basics
 from gateway.running.mcp_logins import McpLogins, shared_logins
+from gateway.running.mcp_states import OwnStates, ServerStates, SharedStates
 from gateway.running.messaging import Messaging
 from gateway.running.monitoring.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.rights import Rights, roles_without_effect
@@ -60,6 +61,7 @@ class ToolServices:
     approvals: Approvals
     hooks: Hooks
     servers: Servers
+    server_states: ServerStates
     added_servers: AddedServers
     logins: McpLogins
     definitions: Definitions
@@ -99,6 +101,9 @@ async def install_tools(
         sync_logins=sync_logins,
     )
     health.watch(servers)
+    server_states: ServerStates = OwnStates(servers)
+    if basics.cluster is not None:
+        server_states = SharedStates(servers, database, basics.cluster, basics.redact)
     added_servers = AddedServers(database, clock, servers, health.changed_added)
     await added_servers.recover()
     warn = partial(_warn_of_configuration, added_servers)
@@ -120,6 +125,7 @@ async def install_tools(
         ),
         hooks=Hooks(live.hooks, home),
         servers=servers,
+        server_states=server_states,
         added_servers=added_servers,
         logins=McpLogins(servers, clock, home, sync_logins),
         definitions=definitions,

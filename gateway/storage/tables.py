@@ -12,6 +12,7 @@ from agent.storage.process_tables import file_content as file_content
 from agent.storage.process_tables import file_folder as file_folder
 from agent.storage.process_tables import file_part as file_part
 from agent.storage.process_tables import kept_file as kept_file
+from agent.storage.process_tables import mcp_state as mcp_state
 from agent.storage.process_tables import process as process
 from agent.storage.process_tables import process_claim as process_claim
 from agent.storage.process_tables import process_word as process_word

@@ -61,7 +61,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def copy(tree: Path) -> Iterator[ForkedPytest]:
-    """What runs its tests."""
+    """The process that runs its tests."""
     with runner(tree) as copy:
         yield copy
 

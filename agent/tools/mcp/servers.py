@@ -34,7 +34,8 @@ class Servers:
         self._sync_logins = sync_logins
         self._clock = clock
         self._home = home
-        self._lend = lend
+        self._lend_out = lend
+        self._heard: Callable[[], None] = lambda: None
         self._health = health
         self._expect = expect
         self._tried = tried
@@ -86,9 +87,18 @@ class Servers:
         self._list_resources()
         self._told(name, None)
 
+    def listen(self, heard: Callable[[], None]) -> None:
+        """Call it whenever the state of one of them, or what it offers, is another. One listener."""
+        self._heard = heard
+
+    def _lend(self, name: str, tools: Sequence[Tool]) -> None:
+        self._lend_out(name, tools)
+        self._heard()
+
     def _told(self, name: str, trouble: str | None) -> None:
         self._tried(name)
         self._health(name, trouble)
+        self._heard()
 
     def _list_resources(self) -> None:
         """Lend the tools that read resources while there are any."""
@@ -96,6 +106,7 @@ class Servers:
         if has != self._has_resources:
             self._has_resources = has
             self._lend(LENDER, resource_tools(lambda: self.all) if has else ())
+        self._heard()
 
     async def run(self) -> None:
         """Keep them all connected, until cancelled."""

@@ -13,10 +13,10 @@ from starlette.responses import RedirectResponse, Response
 
 from agent.core.phrases import counted, home_as_typed
 from agent.providers.endpoints import host_of
-from agent.tools.mcp.catalogue import Prompt, Resource, plain_address
-from agent.tools.mcp.offers import WITHHELD, clean, plain
+from agent.tools.mcp.catalogue import plain_address
 from agent.tools.mcp.server import Server
 from agent.tools.mcp.settings import ServerSettings, login_file
+from agent.tools.mcp.states import ServerState
 from gateway.config.document import CannotChange, entries_at
 from gateway.config.editor import Editor
 from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, view
@@ -25,9 +25,8 @@ from gateway.running.mcp_logins import LoginRefused, redirect_for
 from gateway.running.tools import ToolServices
 from gateway.web.control import OperationError
 
-MOST_SHOWN = 500  # tools, prompts or resources of one server
+MOST_SHOWN = 500  # prompts or resources of one server
 MCP_SERVERS = ("mcp", "servers")  # the list of the configuration
-LONGEST = 300  # characters of a description
 # Hosted servers take a key as a piece of the path; a name of twenty letters and digits together is rare.
 _KEY = re.compile(r"(?=.*\d)(?=.*[A-Za-z])[A-Za-z0-9_.~%-]{20,}")
 RECONNECTED_WITHIN_S = 10.0  # what takes longer is told by the page itself
@@ -39,12 +38,13 @@ BACK = "/mcp-login"  # where an authorization server sends the browser
 class ShownServer:
     """A server as the pages show it. `since` is when its connection, or its trouble, began.
 
-    A trouble tells the command that logs in, where the server asks for that. `source`: where it was added; `entry` is
-    its place in the file.
+    `at` tells at how many of several workers that is so; "" where it is so at all. A trouble tells the command that
+    logs in, where the server asks for that. `source`: where it was added; `entry` is its place in the file.
     """
 
     name: str
     is_connected: bool
+    at: str
     transport: str
     source: str
     since: datetime | None
@@ -56,19 +56,6 @@ class ShownServer:
     is_removable: bool
     entry: int | None
     takes_login: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ShownTool:
-    """A tool that models are shown. `asks`: a person is asked before each call.
-
-    `is_withheld`: texts of its arguments instruct the model, and are not shown to it.
-    """
-
-    name: str
-    description: str
-    asks: bool
-    is_withheld: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,9 +85,9 @@ class McpPages:
 
     async def all(self, request: Request) -> Page:
         """Every server, and those that were added in a chat and are not taken any more."""
-        placed = await self._placed()
+        placed, states = await self._placed(), await self.tools.server_states.read()
         values = {
-            "servers": [self._shown(one, placed) for one in self.tools.servers.all],
+            "servers": [self._shown(one.settings, states, placed) for one in self.tools.servers.all],
             "lost": sorted(self.tools.added_servers.left_out),
             "switched_off": [one.name for one in self.basics.settings.mcp.servers if not one.enabled],
             "where": home_as_typed(self.basics.home),
@@ -110,24 +97,16 @@ class McpPages:
 
     async def one(self, request: Request) -> Page:
         """A server with its tools, prompts and resources."""
-        server = self._server(request)
-        withheld = frozenset(server.shown.withheld)
+        server, states = self._server(request).settings, await self.tools.server_states.read()
+        state, _ = state_at(server.name, states)
         values = {
-            "title": server.settings.name,
-            "one": self._shown(server, await self._placed()),
-            "tools": [
-                ShownTool(
-                    name=spec.name,
-                    description=spec.description.partition("] ")[2],
-                    asks=spec.risk == "write",
-                    is_withheld=plain(foreign) in withheld and WITHHELD not in spec.description,
-                )
-                for foreign, spec in server.shown.specs.items()
-            ],
-            "left_out": sorted(server.shown.left_out.items()),
-            "unwanted": server.unwanted,
-            "prompts": [_prompt(one) for one in server.catalogue.prompts[:MOST_SHOWN]],
-            "resources": [_resource(one) for one in server.catalogue.resources[:MOST_SHOWN]],
+            "title": server.name,
+            "one": self._shown(server, states, await self._placed()),
+            "tools": state.tools,
+            "left_out": state.left_out,
+            "unwanted": state.unwanted,
+            "prompts": state.prompts[:MOST_SHOWN],
+            "resources": state.resources[:MOST_SHOWN],
             "where": home_as_typed(self.basics.home),
             "top_k": self.basics.settings.mcp.top_k,
         }
@@ -147,9 +126,9 @@ class McpPages:
     async def reconnect(self, request: Request) -> Done:
         """Parts from it and connects anew; tells how that went, where it does not take long."""
         server = self._server(request)
-        server.reconnect()
         name, text = server.settings.name, "is being connected anew; this page tells when it is there"
-        with anyio.move_on_after(RECONNECTED_WITHIN_S):
+        self.tools.server_states.reconnect(name)
+        with anyio.move_on_after(RECONNECTED_WITHIN_S if self._connects else 0):
             trouble = self.basics.redact(await server.outcome()).rstrip(".")
             connected = f"is connected: {counted(len(server.tools), 'tool')}"
             text = f"is not connected: {trouble}. It is tried again by itself" if trouble else connected
@@ -218,29 +197,49 @@ class McpPages:
             return None
         return {str(entry.get("name", "")): index for index, entry in enumerate(found)}
 
-    def _shown(self, server: Server, placed: Mapping[str, int] | None) -> ShownServer:
-        settings, name = server.settings, server.settings.name
+    @property
+    def _connects(self) -> bool:
+        """Whether this process keeps servers connected."""
+        return self.basics.cluster is None or "worker" in self.basics.cluster.roles
+
+    def _shown(
+        self, settings: ServerSettings, states: Mapping[str, Sequence[ServerState]], placed: Mapping[str, int] | None
+    ) -> ShownServer:
+        name = settings.name
+        state, at = state_at(name, states)
         open_one = next((one for one in self.basics.troubles.open if (one.kind, one.subject) == ("mcp", name)), None)
         is_added = name in self.tools.added_servers.names
         is_gone = not is_added and placed is not None and name not in placed
         return ShownServer(
             name=name,
-            is_connected=server.is_connected,
+            is_connected=state.is_connected,
+            at=at,
             transport=self.basics.redact(transport_of(settings)),
             source="added at runtime" if is_added else GONE if is_gone else "of the configuration",
-            since=server.connected_at or (open_one.since if open_one is not None else None),
-            trouble="" if is_gone else self.basics.redact(server.trouble),
-            tools=len(server.tools),
-            left_out=len(server.shown.left_out),
-            prompts=len(server.catalogue.prompts),
-            resources=len(server.catalogue.resources),
+            since=state.since or (open_one.since if open_one is not None else None),
+            trouble="" if is_gone else self.basics.redact(state.trouble),
+            tools=len(state.tools),
+            left_out=len(state.left_out),
+            prompts=len(state.prompts),
+            resources=len(state.resources),
             is_removable=is_added,
             entry=None if is_added or placed is None else placed.get(name),
             # One that nobody has a login for, and that asks for none, would send the person nowhere.
             takes_login=_takes_login(settings)
             and not is_gone
-            and (server.wants_login or login_file(self.basics.home, name).exists()),
+            and (state.wants_login or login_file(self.basics.home, name).exists()),
         )
+
+
+def state_at(name: str, states: Mapping[str, Sequence[ServerState]]) -> tuple[ServerState, str]:
+    """The state to show: where workers differ, that of one which is not connected; and at how many it is so."""
+    found = states.get(name, ())
+    if not found:
+        trouble = "no process of the role worker runs that could connect it"
+        return ServerState(name=name, is_connected=False, since=None, trouble=trouble, wants_login=False), ""
+    without = [one for one in found if not one.is_connected]
+    alike = without or found
+    return alike[0], f"at {len(alike)} of {counted(len(found), 'worker')}" if len(alike) < len(found) else ""
 
 
 def _takes_login(settings: ServerSettings) -> bool:
@@ -254,12 +253,3 @@ def transport_of(settings: ServerSettings) -> str:
     parts = urlsplit(settings.url)
     path = "/".join("…" if _KEY.fullmatch(piece) else piece for piece in parts.path.split("/"))
     return plain_address(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{path}")
-
-
-def _prompt(prompt: Prompt) -> tuple[str, str]:
-    return prompt.usage, clean(prompt.description, LONGEST)
-
-
-def _resource(one: Resource) -> Sequence[str]:
-    kind = "template" if one.is_template else plain(one.mime_type) if one.mime_type else "resource"
-    return plain_address(one.address), plain(one.name) if one.name else "", kind

@@ -13,6 +13,7 @@ from gateway.channels.adapter import Fullness
 from gateway.channels.inbound import Inbound, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.conversations.place_settings import PlaceSettings
+from gateway.running.added_servers import AddedServers, is_row
 from gateway.running.basics import Basics
 from gateway.running.beside.told import ERASURES, EVENTS, STOPS, WINDOWS, Erasures, EventFeed, Windows
 from gateway.running.messaging import Messaging
@@ -50,7 +51,7 @@ def connect_to_others(
     cluster.hear(ERASURES, erasures.hear)
     # Not watched, since its notices are words: read again where some were lost.
     cluster.when_changed("memory_erasure", lambda _: erasures.look_for_missed())
-    cluster.when_changed("channel_setting", partial(_read_settings, place_settings))
+    cluster.when_changed("channel_setting", partial(_read_settings, place_settings, tools.added_servers))
     cluster.when_changed("access_grant", partial(_read_grants, basics, rights))
     cluster.when_changed("approval", lambda _: tools.approvals.look_again())
     cluster.when_changed("schedule", partial(_look_at_schedules, scheduling))
@@ -76,7 +77,9 @@ def _stop(turns: TurnServices, told: str) -> None:
         turns.conversations.stop(conversation, reason)
 
 
-async def _read_settings(place_settings: PlaceSettings, place: str) -> None:
+async def _read_settings(place_settings: PlaceSettings, added_servers: AddedServers, place: str) -> None:
+    if not place or is_row(place):
+        await added_servers.recover()
     if place:
         await place_settings.refresh(ConversationKey.parse(place))
     else:

@@ -42,6 +42,14 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_process_word"),
     )
     op.create_table(
+        "mcp_state",
+        sa.Column("process", sa.Text, nullable=False),
+        sa.Column("server", sa.Text, nullable=False),
+        sa.Column("state", sa.Text, nullable=False),
+        sa.PrimaryKeyConstraint("process", "server", name="pk_mcp_state"),
+        sa.ForeignKeyConstraint(["process"], ["process.id"], name="fk_mcp_state_process", ondelete="CASCADE"),
+    )
+    op.create_table(
         "arrival",
         sa.Column("id", _NUMBER, nullable=False),
         sa.Column("conv", sa.Text, nullable=False),
@@ -129,5 +137,6 @@ def downgrade() -> None:
     op.drop_table("budget_warning")
     op.drop_table("usage_hold")
     op.drop_column("outbox", "called_piece")
+    op.drop_table("mcp_state")
     for name in ("arrival", "process_word", "process_claim", "conversation_outlet", "conversation_host", "process"):
         op.drop_table(name)
