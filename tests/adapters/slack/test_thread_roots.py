@@ -8,7 +8,7 @@ import pytest
 
 from adapters.slack.account import Account
 from adapters.slack.parse import quoted_root
-from agent.core.clock import SystemClock
+from agent.core.clock import AdjustableClock, SystemClock
 from agent.storage.database import Database
 from gateway.channels.inbound import Quoted
 from gateway.running.foundation import Kept
@@ -68,6 +68,19 @@ async def test_a_thread_of_a_direct_chat_is_known_to_the_next_process(
         async with running(world, tmp_path):
             await world.event(text="and now?", thread_ts=ts)
         assert [said.quoted is not None for said in world.said()] == [True, False]
+
+
+async def test_a_thread_of_a_direct_chat_is_known_for_weeks(tmp_path: Path, sqlite_database: Database) -> None:
+    clock = AdjustableClock()
+    async with workspace() as world:
+        world.store = partial(Kept, sqlite_database, clock)
+        async with running(world, tmp_path, clock=clock):
+            ts = await root(world, "D0ANN")
+            await world.event(text="is it true?", thread_ts=ts)
+            clock.shift(60 * 24 * 3600)
+            await world.event(text="and now?", thread_ts=ts)
+        assert [said.quoted is not None for said in world.said()] == [True, False]
+        assert looked_up(world) == 1
 
 
 async def test_the_name_of_its_writer_is_looked_up(tmp_path: Path) -> None:

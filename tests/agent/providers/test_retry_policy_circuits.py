@@ -66,6 +66,7 @@ def test_half_open_lets_one_probe_through_whose_end_decides() -> None:
     assert circuit.state(70) == "closed"
 
 
+@pytest.mark.requirement("B-37")
 def test_breaking_is_told_once_and_a_rate_limit_is_no_breaking() -> None:
     circuit = Circuit()
     assert [circuit.failed(BUSY, 0, POLICY) for _ in range(6)] == [False, False, False, True, False, False]

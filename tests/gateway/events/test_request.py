@@ -116,6 +116,24 @@ async def test_the_address_that_was_checked_is_called_and_no_name_is_asked_for_a
         assert hook.taken[0][1]["host"] == f"crm.example.org:{port}"
 
 
+@pytest.mark.requirement("G-131")
+async def test_a_name_that_leads_elsewhere_by_now_is_checked_again() -> None:
+    leads_to = ["127.0.0.1"]
+
+    async def lookup(host: str, port: int) -> Sequence[str]:
+        return leads_to
+
+    async with webhook_server() as hook:
+        port = hook.url.rpartition(":")[2]
+        subscription = section(f"http://crm.example.org:{port}/hook/x", "127.0.0.1")
+        caller = Caller(lookup)
+        await caller.call(subscription, MESSAGE, BODY, NOW, proxy=None)
+        leads_to[:] = ["169.254.169.254"]
+        with pytest.raises(NotSent, match="an address of a private network"):
+            await caller.call(subscription, MESSAGE, BODY, NOW, proxy=None)
+        assert len(hook.taken) == 1
+
+
 async def test_another_address_is_called_where_nobody_answers_at_the_first() -> None:
     async with webhook_server() as hook:
         port = hook.url.rpartition(":")[2]

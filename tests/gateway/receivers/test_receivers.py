@@ -40,6 +40,18 @@ async def test_each_receiver_gets_it_once(bench: Bench) -> None:
     assert "put aside (“tieline dead”)" in mail.messages[0].get_content()
 
 
+@pytest.mark.requirement("G-114")
+async def test_no_secret_stands_in_an_alert(bench: Bench) -> None:
+    async with smtp_server() as mail, webhook_server() as hook:
+        bench.known_to(mail)
+        bench.post_to(hook)
+        await bench.alert(f"telegram:78 (refused {SECRET})")
+        await bench.receivers.send_due()
+        sent = (mail.messages[0].get_content(), hook.taken[0][0].decode())
+        assert all("telegram:78" in text for text in sent)
+        assert not any(SECRET in text for text in (*sent, *(row.text for row in await bench.rows())))
+
+
 async def test_without_receivers_no_row_is_kept(bench: Bench) -> None:
     await bench.alert()
     assert await bench.rows() == []

@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 
 from agent.built_ins import CommandResult
 from agent.compaction.settings import CompressionSettings, MemorySettings, MicrocompactSettings
-from agent.core.errors import ProviderBusy
+from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.events import CompactComplete, MidCompactLayer1Ran, MidCompactLayer2Ran
 from agent.core.messages import CompactionPart, TextPart, ToolResult
 from agent.core.tools import ToolContext, ToolSpec
@@ -232,7 +232,7 @@ class TestRecall:
         for number in range(12):
             await world.say(f"{number}: " + "word " * 500)
 
-    @pytest.mark.requirement("B-21")
+    @pytest.mark.requirement("B-21", "G-53")
     async def test_what_left_the_window_is_found_and_read_back(self, database: Database, tmp_path: Path) -> None:
         lookup = Lookup("reservation HAT_4471 for mia_li_3668, seat 12F\n" + "filler " * 900)
         model = provider()
@@ -332,6 +332,17 @@ async def test_the_status_tells_what_was_gained_and_the_calls_are_counted(
     await world.ledger.flush()
     rows = await world.usage_rows()
     assert sum(row.purpose == "compaction" for row in rows) == len(model.asides)
+
+
+@pytest.mark.requirement("Z-75")
+async def test_the_status_tells_what_was_gained_without_a_model_too(sqlite_database: Database, tmp_path: Path) -> None:
+    world = World(sqlite_database, tmp_path, provider(aside=fails(ProviderRefused("400"))), settings=settings())
+    for number in range(12):
+        await world.say(f"{number}: " + "word " * 500)
+    done = [event for event in world.events if isinstance(event, CompactComplete) and event.mechanical]
+    gained = [f"Compacting: {one.tokens_before}→{one.tokens_after} tokens" for one in done]
+    assert gained
+    assert set(gained) <= set(world.outbox.statuses)
 
 
 @pytest.mark.requirement("Z-73")

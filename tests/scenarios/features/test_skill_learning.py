@@ -369,6 +369,16 @@ async def test_requests_count_while_no_drafts_are_wanted(sqlite_database: Databa
 
 
 @pytest.mark.requirement("W-61")
+async def test_where_nobody_knows_whether_anything_may_be_kept_nothing_is_counted(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider())
+    await world.database.write(lambda conn: conn.exec_driver_sql("ALTER TABLE memory_place RENAME TO unreadable"))
+    assert await world.say("Please refactor the billing code module") == ["ok"]
+    assert len(world.learning.buckets) == 0
+
+
+@pytest.mark.requirement("W-61")
 @pytest.mark.parametrize("recall", [True, False])
 async def test_where_nothing_is_to_be_kept_nothing_is_counted(
     sqlite_database: Database, tmp_path: Path, recall: bool

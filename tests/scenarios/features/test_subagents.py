@@ -268,7 +268,7 @@ async def test_steps_are_reserved_and_what_is_left_comes_back(sqlite_database: D
     assert "last step" not in provider.subagent_tasks[-2].reminder
 
 
-@pytest.mark.requirement("G-23")
+@pytest.mark.requirement("G-23", "B-93")
 @pytest.mark.parametrize(
     ("asked", "defined", "given"),
     [

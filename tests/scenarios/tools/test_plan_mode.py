@@ -79,6 +79,23 @@ async def test_only_what_looks_is_there_until_the_plan_is_approved(
 
 
 @pytest.mark.requirement("W-30")
+async def test_tools_of_mcp_servers_wait_for_the_plan_too(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        scripts=[
+            calls("EnterPlanMode", id="1"),
+            calls("mcp__notes__add", {"text": "x"}, id="2", unoffered=True),
+            says("still thinking"),
+        ]
+    )
+    add = FakeTool(spec=named("mcp__notes__add", category="mcp"))
+    agent_md = FEW.replace("write", "mcp__notes__add")
+    world = World(sqlite_database, tmp_path, provider, tools=(FakeTool(), add), agent_md=agent_md)
+    assert await world.say("do it") == ["still thinking"]
+    assert ["mcp__notes__add" in tools for tools in tools_of(provider)] == [True, False, False]
+    assert add.calls == []
+
+
+@pytest.mark.requirement("W-30")
 async def test_a_plan_that_is_refused_changes_nothing(sqlite_database: Database, tmp_path: Path) -> None:
     world, provider, _ = planning(
         sqlite_database,

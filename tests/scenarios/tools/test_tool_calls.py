@@ -469,6 +469,23 @@ async def test_the_words_before_a_question_are_not_said_again_when_its_call_was_
     assert await said(world) == [WHY, "May I?", "Done."]
 
 
+@pytest.mark.requirement("R-53")
+async def test_a_stop_ends_the_wait_for_a_word_at_once(sqlite_database: Database, tmp_path: Path) -> None:
+    tool = FakeTool(spec=named("echo", risk="write"))
+    patient = Settings(timeouts=TimeoutSettings(stop_grace=600))
+    world = world_with(sqlite_database, tmp_path, calls("echo", {"text": "x"}), tools=(tool,), settings=patient)
+    work = await world.admit("go")
+    with anyio.fail_after(20):
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, work)
+            one = await asked(world)
+            world.agent.stop("/stop")
+    found = await world.database.read(lambda conn: approval_rows.find(conn, one.id))
+    assert found is not None
+    assert (found.status, await world.turn_state(work)) == ("cancelled", "cancelled")
+    assert tool.calls == []
+
+
 @pytest.mark.requirement("G-01", "G-20")
 async def test_a_stopped_question_does_not_repeat_the_words_before_it(
     sqlite_database: Database, tmp_path: Path

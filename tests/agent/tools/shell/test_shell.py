@@ -72,6 +72,19 @@ class TestSandbox:
         count = next(int(line) for line in said.splitlines() if line.isdigit())
         assert count < 10, "it sees its own processes only"
 
+    @pytest.mark.requirement("Z-143")
+    async def test_commands_at_the_same_time_have_each_their_own_environment(self, ws: Path) -> None:
+        tool, said = shell(), dict[str, str]()
+
+        async def run(name: str) -> None:
+            arguments = {"command": "echo $WHOSE", "cwd": ".", "timeout_s": 60}
+            said[name] = await tool.run(arguments, call_in(ws, env={"WHOSE": name}))
+
+        async with anyio.create_task_group() as group:
+            for name in ("ann", "ben"):
+                group.start_soon(run, name)
+        assert {name: text.partition("\n")[0] for name, text in said.items()} == {"ann": "ann", "ben": "ben"}
+
     @pytest.mark.requirement("R-27", "B-93")
     async def test_what_nobody_was_asked_about_can_change_nothing_and_reach_nobody(self, ws: Path) -> None:
         """A makefile runs what it likes even in a dry run: in a room where that does no harm, open network or not."""
