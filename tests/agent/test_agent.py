@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from agent.agent import Agent
+from agent.built_ins import CommandResult
 from agent.core.errors import ProviderBusy, ProviderRefused
 from agent.core.events import (
     Event,
@@ -26,6 +27,8 @@ from agent.core.events import (
 from agent.core.ids import ConversationId
 from agent.core.outbox import Outbox
 from agent.core.phrases import ENGLISH, english
+from agent.inbox import Work
+from agent.operations import Operations
 from agent.providers.provider import Done, TextDelta, Usage
 from agent.run.settings import AgentSettings, Settings
 from agent.storage.database import Database
@@ -235,6 +238,35 @@ class TestEvents:
         ended = world.events[-1]
         assert isinstance(ended, LoopEnded)
         assert not ended.success
+
+    async def test_a_turn_in_a_fresh_session_begins_with_the_name_of_that(
+        self, sqlite_database: Database, tmp_path: Path
+    ) -> None:
+        async def new(work: Work, agent: Operations) -> CommandResult:
+            agent.new_session()
+            return CommandResult(go_on_with="and now?")
+
+        world = World(sqlite_database, tmp_path, ScriptedProvider())
+        world.built_ins.commands["/new"] = new
+        await world.say("hi")
+        left = await world.session()
+        await world.say("/new")
+        *_, started = (event for event in world.events if isinstance(event, LoopStarted))
+        assert started.session == await world.session() != left
+
+    async def test_also_a_run_that_is_cut_off(self, sqlite_database: Database, tmp_path: Path) -> None:
+        endless = Script(chunks=(TextDelta("Once upon"),), stalls=True)
+        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[endless]))
+        work = await world.admit("tell me a story")
+        async with anyio.create_task_group() as group:
+            group.start_soon(world.run, work)
+            await until(lambda: bool(world.outbox.preview_text))
+            group.cancel_scope.cancel()
+        assert [name for name in world.names() if name in ENDS] == ["loop:error"]
+        failed = world.events[-1]
+        assert isinstance(failed, LoopFailed)
+        assert failed.error
+        assert failed.verdict == "broken", "nothing of its end is stored"
 
     async def test_also_a_run_whose_storage_fails(self, sqlite_database: Database, tmp_path: Path) -> None:
         mortal = MortalDatabase(sqlite_database)

@@ -82,6 +82,8 @@ class Life:
 
         async def write(upto: int | None) -> None:
             self.flushes += 1
+            if flush is not None:
+                flush()
 
         self.engine = Engine(
             conversation=ConversationId("c"),
@@ -769,6 +771,22 @@ class TestFlush:
         life.begin()
         await life.engine.before_call(life.load())
         assert life.flushes == 1
+
+    @pytest.mark.requirement("B-59")
+    async def test_one_that_failed_is_not_tried_again_in_its_cycle(self) -> None:
+        def fails() -> None:
+            raise ProviderBusy("not now")
+
+        life = Life(flush=fails)
+        while not life.flushes:
+            life.talk(1, 60)
+            life.begin()
+            await life.engine.before_call(life.load())
+        assert not life.of(CompactTriggered), "it is only near"
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert life.flushes == 1
+        assert not life.of(MemoryFlushed)
 
     async def test_without_a_memory_there_is_none(self) -> None:
         life = Life()

@@ -39,6 +39,12 @@ BIG = 1_000  # tokens of a model's window in these tests
             id="no prefix: the whole reply is current",
         ),
         pytest.param(
+            "It pays the bill,\nthen it writes to Ann.",
+            Extracted("It pays the bill, then it writes to Ann."),
+            marks=pytest.mark.requirement("H-17"),
+            id="no prefix: all lines of the reply are current",
+        ),
+        pytest.param(
             "CURRENT:\nCOMPLETED: find the bill",
             Extracted("CURRENT: COMPLETED: find the bill"),
             marks=pytest.mark.requirement("H-18"),

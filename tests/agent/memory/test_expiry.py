@@ -97,6 +97,7 @@ def numbers(conn: Connection, table: Table, column: str = "inbox_id") -> list[in
     return sorted(set(conn.execute(select(table.c[column])).scalars()))
 
 
+@pytest.mark.requirement("G-40")
 async def test_whole_runs_go_with_all_that_was_made_of_them(database: Database, clock: FakeClock) -> None:
     def lay(conn: Connection) -> None:
         begin(conn)

@@ -134,6 +134,14 @@ class TestCalibration:
         estimator.learn(raw, real)
         assert estimator.scale == 1.0
 
+    def test_only_the_last_eight_of_the_model_that_is_followed_count(self) -> None:
+        estimator = Estimator()
+        estimator.follow("one")
+        estimator.learn(100, 200)
+        for _ in range(8):
+            estimator.learn(100, 100)
+        assert (estimator.scale, estimator.samples) == (1.0, 8)
+
     def test_another_model_starts_anew(self) -> None:
         estimator = Estimator()
         estimator.learn(100, 150)

@@ -84,6 +84,15 @@ def expected_rank(platform: str, person: str, place: str) -> str:
     return "member" if place == "let in" else "guest"
 
 
+@pytest.mark.requirement("G-47")
+def test_what_runs_spends_or_writes_beyond_ones_own_things_is_decided_by_the_place() -> None:
+    by_place = {spec.name for spec in SPECS if deciders_of(spec.name, spec, "group", ()).by_place}
+    assert by_place == {
+        "cancel_task", "edit", "forget", "image", "remember", "schedule_deferred", "schedule_periodic", "send_file",
+        "send_message", "set_working_directory", "shell", "write", "write_notes",
+    }  # fmt: skip
+
+
 @pytest.mark.requirement("G-46")
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.name)
 def test_role_tool_place_platform(spec: ToolSpec) -> None:

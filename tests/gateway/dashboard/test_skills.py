@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.core.ids import ConversationId
+from agent.skills import rows
+from agent.skills.rows import Evolved
 from gateway.dashboard.program.skills import _is_quote
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing
@@ -73,6 +76,21 @@ async def test_the_text_that_was_shown_is_approved_and_no_other(with_skills: Bro
     assert skills.catalogue.find("bill-month-sort") is None
     done = [one.action for one in await owner.actions() if one.action != "skills.read"]
     assert done == ["skills.approve", "skills.revoke"]
+
+
+@pytest.mark.requirement("G-76")
+async def test_what_a_draft_begins_with_is_no_outcome_of_a_turn(with_skills: Browsing) -> None:
+    owner, world, name = with_skills, with_skills.world, "bill-month-sort"
+    draft = Evolved(
+        name=name, signature=name, digest="", evidence=3, conversation=ConversationId("telegram:77"), person=None, at=1
+    )
+    await world.database.write(lambda conn: rows.put_draft(conn, draft))
+    router = world.services.learning.router
+    await router.read_priors()
+    assert router.kept(name).arm.successes == 1, "so it is drawn more often"
+    assert "<dd>none yet</dd>" in await owner.page(f"/skills/{name}")
+    router.credit(name, "failure")
+    assert "0.0 went well, 1.0 badly" in await owner.page(f"/skills/{name}")
 
 
 @pytest.mark.requirement("G-76")

@@ -14,7 +14,7 @@ from agent.core.errors import ContextTooLong, ProviderBusy
 from agent.core.events import ContextBuilt, ContextDegraded
 from agent.core.ids import ConversationId
 from agent.core.messages import FilePart, Message, ToolUse
-from agent.inbox import Work
+from agent.inbox import Work, WorkKind
 from agent.memory.notes import path_of
 from agent.memory.settings import RecallSettings
 from agent.providers.provider import Usage
@@ -131,13 +131,14 @@ class TestNotes:
         assert "a version of the notes is not kept" in caplog.text
 
     @pytest.mark.requirement("B-27")
-    async def test_notes_can_close_the_service(self, sqlite_database: Database, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("kind", ["message", "reminder"])
+    async def test_notes_can_close_the_service(self, sqlite_database: Database, tmp_path: Path, kind: WorkKind) -> None:
         provider = ScriptedProvider()
         world = World(sqlite_database, tmp_path, provider)
         path = path_of(tmp_path, KEY)
         path.parent.mkdir(parents=True)
         path.write_text("AGENT_STATUS: terminated\n\nBye.", "utf-8")
-        (said,) = await world.say("hi")
+        (said,) = await world.say("hi", kind=kind)
         assert "no longer serve" in said
         assert provider.requests == []
 

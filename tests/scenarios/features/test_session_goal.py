@@ -78,6 +78,19 @@ async def test_a_new_session_starts_without_it(sqlite_database: Database, tmp_pa
     assert (await world.agent.operations.session_goal()).text != "write a poem about the sea"
 
 
+@pytest.mark.requirement("Z-83")
+async def test_work_that_no_person_has_just_asked_for_does_not_change_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider()
+    world = World(sqlite_database, tmp_path, provider, settings=FOLLOWED)
+    await world.say("write a poem about the sea")
+    await world.say("translate the report of yesterday", kind="reminder", person=None, display="")
+    await world.say("how is it going")
+    assert (await world.agent.operations.session_goal()).text == "write a poem about the sea"
+    assert "report of yesterday" not in provider.requests[-1].system.volatile
+
+
 @pytest.mark.requirement("Z-93")
 async def test_what_nobody_asked_for_is_completed_without_a_line(sqlite_database: Database, tmp_path: Path) -> None:
     scripts = [says("I am the bot. All done.")]

@@ -16,6 +16,7 @@ from agent.tools.files.paths import workspace_of
 from gateway.channels.document import CodeBlock
 from gateway.channels.inbound import ButtonClicked, Mention, Receipt
 from gateway.channels.outbound import SentRef
+from gateway.dispatch.dispatcher import Timing
 from gateway.storage.grants import Grant
 from tests.fakes.channel import Shown
 from tests.fakes.waiting import until
@@ -119,6 +120,21 @@ async def test_it_survives_a_kill_and_runs_once(asking: World, pressed_early: bo
         assert await verdicts(world) == ["ran"]
         assert world.screen().made("send").count("It is 42.") == 1
         assert len([text for text in world.screen().made("send") if "6 * 7" in text]) == 1, "asked once"
+
+
+@pytest.mark.requirement("R-51")
+async def test_it_survives_more_restarts_than_a_message_has_tries(asking: World) -> None:
+    async with asking.process() as world:
+        await world.say("work it out")
+        shown = await asked(world)
+    for restarts in range(1, Timing().most_attempts + 2):
+        async with asking.process() as world:
+            await until(lambda: sum(isinstance(event, Suspended) for event in asking.events) > restarts)  # noqa: B023
+    async with asking.process() as world:
+        await press(world, action_of(shown))
+        await world.shows("It is 42.")
+        await world.settled()
+        assert await verdicts(world) == ["ran"]
 
 
 @pytest.mark.requirement("G-03", "G-35")

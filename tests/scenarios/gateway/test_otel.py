@@ -293,14 +293,17 @@ async def test_a_turn_that_is_taken_up_again_stays_in_its_callers_trace(
 
 
 @pytest.mark.requirement("G-127")
-async def test_a_collector_that_is_away_holds_nothing_up(world_of: Worlds, collector: OtlpCollector) -> None:
+@pytest.mark.parametrize("status", [429, 502, 503, 504])
+async def test_a_collector_that_is_away_holds_nothing_up(
+    world_of: Worlds, collector: OtlpCollector, status: int
+) -> None:
     async with world_of(config=configured(collector)).process() as world:
-        collector.status, collector.retry_after = 503, "7"
+        collector.status, collector.retry_after = status, "7"
         await world.answered("the first of all words", "the first")
         pause_s = await world.services.otel.traces.send()
         assert pause_s == 7.0
         (text,) = told(world)
-        assert "status 503" in text
+        assert f"status {status}" in text
         await world.answered("the second of all words", "the second")
         collector.status = 200
         await seen(world, collector, TURN, "delivery", times=2)

@@ -55,14 +55,17 @@ async def test_the_loop_goes_on_where_it_asked(sqlite_database: Database, tmp_pa
     assert (await states(world))[-1] == "done", "what comes later begins anew"
 
 
-@pytest.mark.requirement("G-18")
-async def test_a_crash_in_the_run_that_goes_on_forgets_nothing(sqlite_database: Database, tmp_path: Path) -> None:
+@pytest.mark.requirement("G-01", "G-18")
+@pytest.mark.parametrize("writes", [1, 3], ids=["right after its words are stored", "after a round of calls"])
+async def test_a_crash_in_the_run_that_goes_on_forgets_nothing(
+    sqlite_database: Database, tmp_path: Path, writes: int
+) -> None:
     mortal = MortalDatabase(sqlite_database)
     world = asking(mortal, tmp_path)
     await world.say("paint it")
     await world.restart()
     work = await world.admit("blue")
-    mortal.writes_left = 1  # it dies right after its words are stored
+    mortal.writes_left = writes
     with suppress(Crash):
         await world.run(work)
     mortal.writes_left = None

@@ -79,7 +79,7 @@ async def test_the_duration_of_a_call_is_told_in_milliseconds(sqlite_database: D
     assert ended.elapsed_ms == 1_500
 
 
-@pytest.mark.requirement("B-72")
+@pytest.mark.requirement("B-72", "R-33")
 async def test_the_duration_of_a_call_that_fails_is_told_too(sqlite_database: Database, tmp_path: Path) -> None:
     class Failing(FakeTool):
         async def run(self, arguments: object, context: object) -> str:
@@ -110,6 +110,19 @@ async def test_a_call_that_is_not_run_begins_and_ends_for_who_listens(
         ("c2", "hidden", True),
     ]
     assert "not among the tools of this agent" in ended[1].result_summary
+
+
+@pytest.mark.requirement("B-93")
+async def test_a_tool_that_is_taken_away_is_not_run_though_the_list_names_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}, unoffered=True), says("I see.")])
+    md, tool = offering("echo", "calculate").replace("tools:", "disallowed_tools: [echo]\ntools:"), FakeTool()
+    world = World(sqlite_database, tmp_path, provider, tools=(tool,), agent_md=md)
+    assert await world.say("go") == ["I see."]
+    assert tool.calls == []
+    assert "echo" not in {spec.name for spec in provider.requests[0].tools.specs}
+    assert "not among the tools of this agent" in results(provider.requests[1])[0].content
 
 
 @pytest.mark.requirement("B-90")
