@@ -569,6 +569,22 @@ class TestFailure:
         assert len(life.model.asked) == asked, "the breaker is open: no model is asked"
 
     @pytest.mark.requirement("R-43")
+    async def test_a_summary_that_comes_ends_the_row_of_failures(self) -> None:
+        life, down = Life(), ProviderBusy("down")
+        for failing in (down, down, None, down, down):
+            life.model.failing = failing
+            life.talk(26, 310)
+            for _ in range(4):
+                life.begin()
+                await life.engine.before_call(life.load())
+        assert life.of(AutoCompactCircuitBreakerTripped) == []
+        life.model.failing = None
+        life.talk(26, 310)
+        life.begin()
+        await life.engine.before_call(life.load())
+        assert "conversation summary" in life.contents[0], "a model is asked"
+
+    @pytest.mark.requirement("R-43")
     async def test_failures_to_summarise_ahead_of_time_trip_the_breaker_too(self) -> None:
         life = Life()
         life.talk(18, 300)

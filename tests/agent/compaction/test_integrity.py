@@ -1,6 +1,7 @@
 """Tool pairs stay whole after every stage, and no request goes out with an orphan."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,24 @@ def test_it_is_silent_unless_a_dump_is_on(messages: list[Message], caplog: pytes
         window = window_of(*messages)
         mend(window, window.apply, aloud=True)
         assert "orphaned tool results" in caplog.text
+
+
+@pytest.mark.requirement("Z-81")
+@pytest.mark.parametrize("stopped", [False, True], ids=["a dump is on", "it was stopped"])
+async def test_it_is_silent_again_once_the_dump_is_stopped(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, *, stopped: bool
+) -> None:
+    life = Life()
+    life.engine.dumps.start(tmp_path)
+    if stopped:
+        life.engine.dumps.stop()
+    life.talk(30, 310)
+    life.state.window.append(results("gone"))
+    life.state.window.append(text_message("assistant", "hm"))
+    life.begin()
+    await life.engine.before_call(life.load())
+    assert answers_in(life.state.window) == []
+    assert ("orphaned tool results" in caplog.text) is not stopped
 
 
 @pytest.mark.requirement("Z-78", "Z-79")

@@ -2,17 +2,21 @@
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.core.messages import TEXT_READ, FilePart
 from agent.documents.documents import Document, Found, parsed, told
+from agent.storage.database import Database
 from agent.tools.shell.sandbox import Ended
 from agent.turn.intake import beginning_within, fewer_pictures, shortened
 from agent.turn.tokens import count_by_bytes
 from tests.agent.documents.make import SAMPLES
 from tests.agent.documents.test_samples import read_by, reading, received
+from tests.agent.world import World
+from tests.fakes.provider import ScriptedProvider, says
 
 
 @pytest.mark.requirement("Z-163")
@@ -51,6 +55,26 @@ async def test_without_the_extra_pdf_files_stay_as_they_are_and_all_else_is_read
         "Tea | Cups"
     )
     assert (await read_by(reading(tmp_path), file)).beginning, "nothing of the failure was kept"
+
+
+@pytest.mark.requirement("Z-164")
+@pytest.mark.parametrize(
+    ("takes", "told"),
+    [
+        pytest.param(frozenset[str](), ["I could not read “canvas.pdf”"], id="nobody reads it"),
+        pytest.param(frozenset({"application/pdf"}), [], id="its model reads it itself"),
+    ],
+)
+async def test_a_person_is_told_of_a_pdf_file_that_nobody_can_read(
+    sqlite_database: Database, tmp_path: Path, takes: frozenset[str], told: list[str]
+) -> None:
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[says("I see.")], takes=takes))
+    world.documents = reading(tmp_path, library="no_library_of_that_name")
+    await world.restart()
+    file = replace(received(tmp_path, SAMPLES / "pdf/canvas.pdf"), mime_type="application/pdf")
+    answer, *further = await world.say("what does it say?", files=(file,))
+    assert answer == "I see."
+    assert [text.partition(": reading PDF files is not installed here.")[0] for text in further] == told
 
 
 async def test_a_file_that_is_gone_or_lies_elsewhere_is_not_read(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ TEXT = TextPart(text="Well.")
         pytest.param(reply(TextPart(text="Shall I?")), Final("Shall I?"), id="so is a question without a call"),
         pytest.param(reply(), Final(""), id="nothing is an empty answer"),
         pytest.param(reply(TEXT, stop="max_tokens"), Final("Well.", cut=True), id="cut at the limit"),
+        pytest.param(reply(TEXT, stop="tool_use"), Final("Well."), id="a call that is only spoken of is none"),
         pytest.param(reply(stop="refusal"), Final("", declined=True), id="declined"),
         pytest.param(reply(TEXT, ECHO), Calls((ECHO,)), id="text beside a call does not end"),
         pytest.param(reply(call("final_answer", message="42")), Final("42"), id="final_answer ends"),

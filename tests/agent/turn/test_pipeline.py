@@ -62,6 +62,18 @@ async def test_the_four_stages_hand_on_what_they_promise(sqlite_database: Databa
     assert [content for _, content in await world.texts()] == ["first", "one", "second", "two"]
 
 
+@pytest.mark.requirement("B-15")
+async def test_a_long_transcript_is_loaded_whole(sqlite_database: Database, tmp_path: Path) -> None:
+    provider = ScriptedProvider(otherwise=says("ok"))
+    world = World(sqlite_database, tmp_path, provider)
+    said = [f"message {number}" for number in range(30)]
+    for text in said:
+        await world.say(text)
+    await world.restart()
+    await world.say("and now?")
+    assert [one.content for one in provider.requests[-1].messages if one.role == "user"] == [*said, "and now?"]
+
+
 @pytest.mark.requirement("R-13")
 async def test_the_reply_is_shown_while_it_streams(sqlite_database: Database, tmp_path: Path) -> None:
     more = anyio.Event()

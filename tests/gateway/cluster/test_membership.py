@@ -9,7 +9,7 @@ from functools import partial
 
 import anyio
 import pytest
-from sqlalchemy import func, insert, select, text
+from sqlalchemy import Connection, func, insert, select, text
 
 from agent.core.clock import AdjustableClock
 from agent.core.ids import ConversationId
@@ -97,6 +97,25 @@ async def test_one_that_was_killed_is_known_as_dead_within_three_seconds(
         other.send_signal(signal.SIGKILL)
         assert await gone_after_s(shared, other) < 3.0 + LATE_S
         assert (await had(shared), await queues(shared)) == (0, ["turns"])
+
+
+@pytest.mark.requirement("G-138")
+async def test_one_that_has_no_session_and_was_seen_two_seconds_ago_is_dead(shared: PostgresDatabase) -> None:
+    """With the second between two looks it is known within three. It looks so old for as long as the test needs."""
+    now = text("select tieline_now()")
+    seen = text("update process set seen_at = tieline_now() - 2000000 where id = 'gone'")
+
+    def add(conn: Connection) -> None:
+        at = conn.execute(now).scalar_one()
+        row = {"id": "gone", "host": "h", "pid": 1, "roles": "worker", "version": "1"}
+        conn.execute(insert(process), {**row, "started_at": at, "seen_at": at})
+
+    async def is_gone() -> bool:
+        return await shared.write(lambda conn: conn.execute(seen).rowcount) == 0
+
+    async with alive(shared, AdjustableClock()):
+        await shared.write(add)
+        await until(is_gone)
 
 
 @pytest.mark.requirement("G-138")

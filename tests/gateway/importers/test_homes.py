@@ -411,7 +411,7 @@ def test_direct_messages_that_are_disabled_let_nobody_in(tmp_path: Path) -> None
     assert _left(moved)["telegram: people of its list"] == "direct messages are disabled there"
 
 
-@pytest.mark.requirement("G-159")
+@pytest.mark.requirement("G-157", "G-159")
 def test_people_who_were_paired_stay_where_a_list_counts(tmp_path: Path) -> None:
     home = copy_of("openclaw", tmp_path)
     with closing(sqlite3.connect(home / "state" / "openclaw.sqlite")) as database, database:

@@ -35,6 +35,28 @@ async def test_a_busy_provider_is_asked_again(database: Database, tmp_path: Path
     assert world.outbox.statuses[-1] == "", "the status line is cleared when the answer comes"
 
 
+@pytest.mark.requirement("B-29")
+async def test_the_answer_after_a_wait_is_shown_as_it_comes(sqlite_database: Database, tmp_path: Path) -> None:
+    answer = Script(chunks=(TextDelta("Once "), TextDelta("upon a "), TextDelta("time"), Done("end_turn")))
+    world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[fails(BUSY), answer]))
+    assert await world.say("hi") == ["Once upon a time"]
+    assert world.outbox.previews == ["Once ", "Once upon a ", "Once upon a time"]
+
+
+@pytest.mark.requirement("B-37")
+async def test_a_rate_limit_is_waited_out_also_when_the_last_message_met_it(
+    sqlite_database: Database, tmp_path: Path
+) -> None:
+    limited = fails(ProviderBusy("429", after_s=20, limited=True))
+    provider = ScriptedProvider(scripts=[limited] * 5, otherwise=says("here I am"))
+    world = World(sqlite_database, tmp_path, provider)
+    first, second = await world.admit("hi"), await world.admit("are you there?")
+    await world.run_through(first)
+    assert await world.turn_state(first) == "failed"
+    await world.run_through(second)
+    assert [say.text for say in await world.says(second)] == ["here I am"]
+
+
 @pytest.mark.requirement("B-32", "B-86", "R-01", "R-42", "W-43", "Z-33")
 async def test_after_three_retries_the_person_is_told(sqlite_database: Database, tmp_path: Path) -> None:
     provider = ScriptedProvider(otherwise=fails(BUSY))
