@@ -386,7 +386,7 @@ NO_WORDS = """
     adapter_store model_fact model_list key_rest identity link_code group_stream ambient_turn operator_action
     figures_hour log_level usage_sum
     web_person web_session web_code web_attempt web_key alert api_key event_switched_off file_folder
-    process process_claim conversation_host conversation_outlet provider_circuit rate_bucket
+    process process_claim conversation_host conversation_outlet provider_circuit rate_bucket mcp_state
 """  # ids, numbers and choices
 # /schedules delete, /settings instructions default, a conversation that is removed from the page of the web chat
 NAMED_IN_THE_DOCS = "schedule channel_setting setting_change adapter_line arrival process_word"
