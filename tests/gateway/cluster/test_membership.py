@@ -9,16 +9,18 @@ from functools import partial
 
 import anyio
 import pytest
-from sqlalchemy import Connection, func, insert, select, text
+from psycopg.conninfo import conninfo_to_dict
+from sqlalchemy import Connection, func, insert, make_url, select, text
 
 from agent.core.clock import AdjustableClock
 from agent.core.ids import ConversationId
 from agent.storage import conversation_rows
-from agent.storage.database import PROCESS
+from agent.storage.database import APPLICATION, PROCESS
 from agent.storage.errors import DatabaseHeld
 from agent.storage.postgres import PostgresDatabase
 from agent.storage.process_tables import conversation_host, conversation_outlet, process, process_claim
 from agent.storage.timestamps import to_timestamp
+from gateway.cluster.connection import address_of
 from gateway.cluster.engine import wake
 from gateway.cluster.membership import Membership
 from gateway.cluster.roles import roles_of
@@ -97,6 +99,15 @@ async def test_one_that_was_killed_is_known_as_dead_within_three_seconds(
         other.send_signal(signal.SIGKILL)
         assert await gone_after_s(shared, other) < 3.0 + LATE_S
         assert (await had(shared), await queues(shared)) == (0, ["turns"])
+
+
+@pytest.mark.requirement("G-138")
+def test_a_connection_beside_the_pool_has_the_name_of_its_process() -> None:
+    """By that name the others end what a process that is frozen keeps open."""
+    address = address_of(make_url("postgresql+psycopg://me:a%2Bb@h/tieline?options=-c%20lock_timeout%3D5s"))
+    found = conninfo_to_dict(address)
+    assert found["application_name"] == APPLICATION
+    assert (found["password"], found["options"]) == ("a+b", "-c lock_timeout=5s")
 
 
 @pytest.mark.requirement("G-138")

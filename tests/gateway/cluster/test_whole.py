@@ -5,13 +5,36 @@ from dataclasses import replace
 from datetime import datetime
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import Connection, insert, select, text
 
 from agent.storage.process_tables import arrival
-from agent.storage.tables import inbox
+from agent.storage.tables import inbox, outbox
 from gateway.channels.inbound import Outcome
 from gateway.router.router import TRIES
 from tests.gateway.world import BOB, World
+
+UNNOTICED = "set local session_replication_role = replica"  # no trigger tells of what the transaction writes
+CUT_OFF = """
+select pg_terminate_backend(pid) from pg_stat_activity
+where datname = current_database() and query ilike 'listen %' and pid <> pg_backend_pid()
+"""
+
+
+@pytest.mark.requirement("G-161")
+async def test_what_is_due_and_was_not_heard_of_is_sent_after_the_notifications_came_back(
+    world_of: Callable[..., World], postgres_url: str
+) -> None:
+    async with world_of(config=f'[database]\nurl = "{postgres_url}"\n').process() as world:
+        await world.answered("hello")
+
+        def write(conn: Connection) -> None:
+            say = {"conv": "telegram:77", "part": 0, "dedup": "x", "payload": '{"text": "from afar", "kind": "answer"}'}
+            conn.execute(text(UNNOTICED))
+            conn.execute(insert(outbox), {**say, "created_at": 1})
+
+        await world.database.write(write)
+        assert await world.database.write(lambda conn: conn.execute(text(CUT_OFF)).scalars().all())
+        assert await world.shows("from afar")
 
 
 @pytest.mark.requirement("G-139")

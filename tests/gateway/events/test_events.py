@@ -143,7 +143,7 @@ async def test_an_answer_that_the_platform_refuses_is_told(world_of: WorldOf) ->
         assert "reason" not in event["data"]
 
 
-@pytest.mark.requirement("G-129")
+@pytest.mark.requirement("G-129", "G-130")
 async def test_a_budget_that_refuses_is_told_once_until_more_is_allowed(world_of: WorldOf) -> None:
     limit = '[[spending.limits]]\nscope = "person"\ntokens = 3000\n'
     async with webhook_server() as hook:
