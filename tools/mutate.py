@@ -29,6 +29,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from queue import Queue
 
@@ -173,11 +174,10 @@ def mirrors_of(changed: Iterable[str], root: Path) -> tuple[str, ...]:
     return tuple(sorted(folder.as_posix() for folder in folders if (root / folder).is_dir()))
 
 
-def runner(root: Path) -> ForkedPytest:
-    """A process that runs tests in that tree."""
-    return ForkedPytest(
-        root, {**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "TIELINE_TESTS_PATIENCE_S": f"{PATIENCE_S:g}"}
-    )
+def runner(root: Path, postgres: str = "") -> ForkedPytest:
+    """A process that runs tests in that tree; `postgres` is the server that they use, else each run starts one."""
+    own = {"PYTHONDONTWRITEBYTECODE": "1", "TIELINE_TESTS_PATIENCE_S": f"{PATIENCE_S:g}"}
+    return ForkedPytest(root, {**os.environ, **own, **({"TIELINE_TEST_PG": postgres} if postgres else {})})
 
 
 def run(tests: Sequence[str], copy: ForkedPytest, carrying: Sequence[str] = ()) -> tuple[int, str]:
@@ -369,7 +369,9 @@ def _tried(left: Sequence[Prepared], results: dict[str, Result], jobs: int, *, s
         copied(first)
         for copy in more:
             shutil.copytree(first, copy)
-        copies = [stack.enter_context(runner(root)) for root in (first, *more)]
+        server = stack.enter_context(import_module("tests.fakes.databases").embedded_postgres())
+        postgres = server.render_as_string(hide_password=False)
+        copies = [stack.enter_context(runner(root, postgres)) for root in (first, *more)]
         noticed_by = {name: result.by for name, result in results.items() if result.by}
         trial = Trial(copies, sound=sound, noticed_by=noticed_by)
         pool = ThreadPoolExecutor(jobs)
