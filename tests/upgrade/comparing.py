@@ -35,6 +35,7 @@ LIVE = {
     "skill_trust": {"at"},
     "memory_erasure": {"cleaned_at"},
     "api_key": {"used_at", "minute", "uses"},
+    "rate_bucket": {"tokens", "at", "refused", "closed_until"},
     "log_entry": {"times", "last_at"},  # the same warning of another start
     "memory_vector": {"embedding"},  # on PostgreSQL with pgvector, made from `vector` at the start
 }  # fmt: skip
