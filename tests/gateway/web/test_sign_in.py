@@ -148,6 +148,15 @@ async def test_guessing_a_password_is_slowed_down(site: Site, stranger: httpx2.A
 
 
 @pytest.mark.requirement("G-70")
+async def test_tries_from_other_addresses_count_for_the_person(site: Site, stranger: httpx2.AsyncClient) -> None:
+    await site.sign_ins.set_password("anna", PASSWORD)
+    for number in range(10):
+        assert await site.sign_ins.count_try(limits_of(f"192.0.2.{number}", "anna")) is not None
+    assert (await enters(stranger, "anna", PASSWORD)).status_code == 429
+    assert (await enters(stranger, "zoe", "a wrong password")).status_code == 403
+
+
+@pytest.mark.requirement("G-70")
 @pytest.mark.slow  # seven seconds of hashes
 async def test_guesses_from_many_addresses_meet_the_limit_of_the_person(tmp_path: Path) -> None:
     settings = WebSettings(port=0, trusted_proxies=("127.0.0.1",))
