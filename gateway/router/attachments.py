@@ -144,8 +144,7 @@ def _quoted(attachment: Attachment, index: int, key: str | None, folder: str) ->
     path = _path(f"quoted-{hashlib.sha256((known or folder).encode()).hexdigest()[:32]}", index, attachment)
     if known is None:
         return _Wanted(attachment=attachment, path=path, quoted=True)
-    own = (_path(known, index, attachment),) if _is_unambiguous(known) else ()
-    return _Wanted(attachment=attachment, path=path, quoted=True, before=(path, *own))
+    return _Wanted(attachment=attachment, path=path, quoted=True, before=(path, _path(known, index, attachment)))
 
 
 def _is_unambiguous(key: str) -> bool:

@@ -2,13 +2,15 @@
 
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from agent.core.ids import ConversationId
 from agent.tools.mcp.settings import ServerSettings
-from gateway.dashboard.program.mcp_servers import transport_of
+from agent.tools.mcp.states import ServerState
+from gateway.dashboard.program.mcp_servers import state_at, transport_of
 from gateway.running.added_servers import SETTING
 from gateway.storage import settings_rows
 from tests.fakes.waiting import until
@@ -74,6 +76,17 @@ async def test_servers_show_what_they_offer_and_no_secret(world_of: Callable[...
 )
 def test_an_address_is_shown_whole_but_for_its_secrets(url: str, shown: str) -> None:
     assert transport_of(ServerSettings(name="far", url=url)) == shown
+
+
+@pytest.mark.requirement("G-171")
+def test_a_server_that_one_of_several_workers_cannot_reach_is_shown_as_lost() -> None:
+    there = ServerState(name="near", is_connected=True, since=None, trouble="", wants_login=False)
+    away = replace(there, is_connected=False, trouble="it is down")
+    assert state_at("near", {"near": (there, away, there)}) == (away, "at 1 of 3 workers")
+    assert state_at("near", {"near": (there, there)}) == (there, "")
+    nobody, at = state_at("near", {})
+    assert (nobody.is_connected, at) == (False, "")
+    assert "no process of the role worker" in nobody.trouble
 
 
 @pytest.mark.requirement("G-75")
