@@ -291,6 +291,15 @@ def noted_with(
     return kept
 
 
+def known_of(
+    all_of_them: Sequence[Prepared], noted: Mapping[str, Result], own: Mapping[str, Result]
+) -> dict[str, Result]:
+    """The results of this machine with those that are noted, which count where they are of the present code."""
+    present = {one.breakage.name: one.digest for one in all_of_them}
+    fitting = {name: result for name, result in noted.items() if result.digest == present.get(name)}
+    return {**noted, **own, **fitting}
+
+
 def left_of(all_of_them: Sequence[Prepared], results: Mapping[str, Result]) -> list[Prepared]:
     """The breakages that were not caught yet as they and their tests are now."""
     caught = {(name, result.digest) for name, result in results.items() if not result.missed}
@@ -337,7 +346,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(*(f"WRONG   {line}" for line in wrong), f"{len(wrong)} cannot be applied: nothing was tried", sep="\n")
         return 1
     noted = read_results(NOTED)
-    results = noted | read_results(RESULTS)
+    results = known_of(usable, noted, read_results(RESULTS))
     if chosen.table:
         print(*table(usable, results), sep="\n")
         return 0

@@ -45,11 +45,13 @@ class AddedServers:
         """
         rows = await self._database.read(lambda conn: settings_rows.everywhere(conn, SETTING))
         found = {row.removeprefix(PLACE): url for row, url in rows.items()}
-        for name in self.names:
-            if found.get(name) != self._addresses.get(name):
+        for name, url in [*self._addresses.items()]:
+            if found.get(name) != url:
                 self._forget(name)
+        for name in self.left_out - found.keys():
+            self._forget(name)
         for name, url in found.items():
-            if name not in self.left_out:
+            if name not in self.left_out and self._servers.named(name) is None:
                 self._take_up(name, url)
 
     def _take_up(self, name: str, url: str) -> None:

@@ -16,6 +16,7 @@ from tools.mutate import (
     Trial,
     chosen_from,
     copied,
+    known_of,
     left_of,
     noted_with,
     noticed,
@@ -225,6 +226,14 @@ def test_a_resumed_run_leaves_out_what_was_caught_and_is_unchanged(tree: Path, t
     assert left_of(prepare(tree)[0], read_results(file)) == []
     (tree / "agent" / "double.py").write_text(RIGHT + "\n")
     assert len(left_of(prepare(tree)[0], read_results(file))) == 1, "what it breaks is other code now"
+
+
+def test_what_is_noted_of_the_present_code_goes_before_an_older_run_of_the_machine(tree: Path) -> None:
+    ((one,), _) = prepare(tree)
+    present, older = Result(digest=one.digest, missed="", took_s=1), Result(digest="of before", missed="", took_s=1)
+    assert known_of([one], {"sum": present}, {"sum": older}) == {"sum": present}
+    assert known_of([one], {"sum": older}, {"sum": present}) == {"sum": present}
+    assert known_of([one], {"gone": older}, {"sum": older}) == {"gone": older, "sum": older}
 
 
 def test_the_table_tells_who_caught_what_by_package(tree: Path) -> None:
