@@ -267,4 +267,5 @@ async def test_a_plan_that_waits_for_something_else_says_so(world: World) -> Non
         assert "It waits for what goes on here" in await world.asks("/plan status", "It waits for")
         world.llm.release("answered")
         await world.shows("It may take about")
+        await world.settled()  # it is shown before its work is over
         await world.asks(f"/plan {GOAL}", "I think about the tasks")
