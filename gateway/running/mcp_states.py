@@ -34,8 +34,8 @@ _log = logging.getLogger("tieline.mcp")
 class ServerStates(Protocol):
     """States of all servers, wherever they are connected."""
 
-    async def read(self) -> Mapping[str, Sequence[ServerState]]:
-        """By the names of servers: one for each process that keeps the server connected. Raises StorageError."""
+    async def by_name(self) -> Mapping[str, Sequence[ServerState]]:
+        """The states: one for each process that keeps the server connected. Raises StorageError."""
 
     def reconnect(self, name: str) -> None:
         """Let all that keep it connected part from it and connect anew."""
@@ -50,7 +50,7 @@ class OwnStates:
     def __init__(self, servers: Servers) -> None:
         self._servers = servers
 
-    async def read(self) -> Mapping[str, Sequence[ServerState]]:
+    async def by_name(self) -> Mapping[str, Sequence[ServerState]]:
         return {one.settings.name: (state_of(one),) for one in self._servers.all}
 
     def reconnect(self, name: str) -> None:
@@ -74,7 +74,7 @@ class SharedStates:
         cluster.hear(MCP, self._hear)
         servers.listen(self._stir)
 
-    async def read(self) -> Mapping[str, Sequence[ServerState]]:
+    async def by_name(self) -> Mapping[str, Sequence[ServerState]]:
         found: dict[str, list[ServerState]] = defaultdict(list)
         for server, state in (await self._database.read(lambda conn: conn.execute(_ALL))).all():
             found[server].append(_STATE.validate_json(state))

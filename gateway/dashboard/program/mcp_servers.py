@@ -85,7 +85,7 @@ class McpPages:
 
     async def all(self, request: Request) -> Page:
         """Every server, and those that were added in a chat and are not taken any more."""
-        placed, states = await self._placed(), await self.tools.server_states.read()
+        placed, states = await self._placed(), await self.tools.server_states.by_name()
         values = {
             "servers": [self._shown(one.settings, states, placed) for one in self.tools.servers.all],
             "lost": sorted(self.tools.added_servers.left_out),
@@ -97,7 +97,7 @@ class McpPages:
 
     async def one(self, request: Request) -> Page:
         """A server with its tools, prompts and resources."""
-        server, states = self._server(request).settings, await self.tools.server_states.read()
+        server, states = self._server(request).settings, await self.tools.server_states.by_name()
         state, _ = state_at(server.name, states)
         values = {
             "title": server.name,
