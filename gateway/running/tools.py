@@ -41,10 +41,10 @@ from gateway.config.errors import ConfigError
 from gateway.config.settings import Settings
 from gateway.delivery.outbox.delivery import Delivery
 from gateway.router.attachments import safe_name
-from gateway.running.added_servers import AddedServers
 from gateway.running.basics import Basics
-from gateway.running.mcp_logins import McpLogins, shared_logins
-from gateway.running.mcp_states import OwnStates, ServerStates, SharedStates
+from gateway.running.mcp.added_servers import AddedServers
+from gateway.running.mcp.logins import McpLogins, shared_logins
+from gateway.running.mcp.states import OwnStates, ServerStates, SharedStates
 from gateway.running.messaging import Messaging
 from gateway.running.monitoring.alerts import DEAF_AFTER_S, Alerts
 from gateway.running.rights import Rights, roles_without_effect

@@ -1,7 +1,7 @@
 """Settings of single places as texts by name: the rows behind `gateway.conversations.place_settings`.
 
 Some rows are no choice for a place: `owner` and `outage` (`gateway.running.monitoring.alerts`) and `mcp_server`
-(`gateway.running.added_servers`), `paused` (`gateway.running.accounts.changes`) and `backup`
+(`gateway.running.mcp.added_servers`), `paused` (`gateway.running.accounts.changes`) and `backup`
 (`gateway.backup.outcome`) are read and written here by those modules; `parent` belongs to the record itself.
 """
 

@@ -18,7 +18,7 @@ from gateway.cli.run import command as run_command
 from gateway.cluster.roles import ROLES, ClusterSettings, roles_of
 from gateway.config.read import load, read
 from gateway.config.sections import WebSettings
-from gateway.running.mcp_logins import SHARED_KEY
+from gateway.running.mcp.logins import SHARED_KEY
 from gateway.telemetry.exposition import exposition
 from gateway.telemetry.metrics import Gauges, Metrics
 from gateway.web.health import HealthPages

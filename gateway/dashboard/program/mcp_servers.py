@@ -21,7 +21,7 @@ from gateway.config.document import CannotChange, entries_at
 from gateway.config.editor import Editor
 from gateway.dashboard.frame.shell import Audit, Done, Page, Section, action, noted, view
 from gateway.running.basics import Basics
-from gateway.running.mcp_logins import LoginRefused, redirect_for
+from gateway.running.mcp.logins import LoginRefused, redirect_for
 from gateway.running.tools import ToolServices
 from gateway.web.control import OperationError
 

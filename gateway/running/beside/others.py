@@ -13,9 +13,9 @@ from gateway.channels.adapter import Fullness
 from gateway.channels.inbound import Inbound, Receipt
 from gateway.channels.keys import ConversationKey
 from gateway.conversations.place_settings import PlaceSettings
-from gateway.running.added_servers import AddedServers, is_row
 from gateway.running.basics import Basics
 from gateway.running.beside.told import ERASURES, EVENTS, STOPS, WINDOWS, Erasures, EventFeed, Windows
+from gateway.running.mcp.added_servers import AddedServers, is_row
 from gateway.running.messaging import Messaging
 from gateway.running.rights import Rights
 from gateway.running.schedules import Scheduling

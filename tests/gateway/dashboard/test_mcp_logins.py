@@ -13,7 +13,7 @@ import pytest
 from agent.core.clock import SystemClock
 from agent.tools.mcp.servers import Servers
 from agent.tools.mcp.settings import ServerSettings
-from gateway.running.mcp_logins import LoginRefused, McpLogins, _Flow, redirect_for
+from gateway.running.mcp.logins import LoginRefused, McpLogins, _Flow, redirect_for
 from tests.adapters.web.visitor import visiting
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing

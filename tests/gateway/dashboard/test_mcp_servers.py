@@ -11,7 +11,7 @@ from agent.core.ids import ConversationId
 from agent.tools.mcp.settings import ServerSettings
 from agent.tools.mcp.states import ServerState
 from gateway.dashboard.program.mcp_servers import state_at, transport_of
-from gateway.running.added_servers import SETTING
+from gateway.running.mcp.added_servers import SETTING
 from gateway.storage import settings_rows
 from tests.fakes.waiting import until
 from tests.gateway.dashboard.conftest import Browsing, browsing

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.core.ids import ConversationId
-from gateway.running.added_servers import SETTING
+from gateway.running.mcp.added_servers import SETTING
 from gateway.storage import settings_rows
 from tests.fakes.waiting import until
 from tests.gateway.world import BOB, GROUP, World

@@ -1,0 +1,1 @@
+"""MCP servers: those that chats add, logins of people, and the states that pages show."""
