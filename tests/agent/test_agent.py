@@ -3,6 +3,8 @@
 import os
 import re
 import tomllib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from string import Formatter
@@ -10,6 +12,7 @@ from typing import Any
 
 import anyio
 import pytest
+from anyio.abc import TaskGroup
 
 from agent.agent import Agent
 from agent.built_ins import CommandResult
@@ -171,6 +174,18 @@ ENDS = ("loop:end", "loop:error")
 
 
 @pytest.mark.requirement("B-46", "B-68", "B-69", "B-70", "B-73", "B-74", "B-75", "B-76", "B-92", "R-17", "R-45")
+@asynccontextmanager
+async def in_mid_story(database: Database, home: Path) -> AsyncIterator[tuple[World, TaskGroup]]:
+    """A turn whose model has begun to speak and does not end; until the turn has ended."""
+    endless = Script(chunks=(TextDelta("Once upon"),), stalls=True)
+    world = World(database, home, ScriptedProvider(scripts=[endless]))
+    work = await world.admit("tell me a story")
+    async with anyio.create_task_group() as group:
+        group.start_soon(world.run, work)
+        await until(lambda: bool(world.outbox.preview_text))
+        yield world, group
+
+
 class TestEvents:
     async def test_events_carry_what_they_promise(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}, text="Hm. "), says("Well done.")])
@@ -226,12 +241,7 @@ class TestEvents:
         assert ended.duration_ms == 2_500
 
     async def test_also_a_run_that_somebody_stops(self, sqlite_database: Database, tmp_path: Path) -> None:
-        endless = Script(chunks=(TextDelta("Once upon"),), stalls=True)
-        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[endless]))
-        work = await world.admit("tell me a story")
-        async with anyio.create_task_group() as group:
-            group.start_soon(world.run, work)
-            await until(lambda: bool(world.outbox.preview_text))
+        async with in_mid_story(sqlite_database, tmp_path) as (world, _):
             assert world.agent.stop("stop")
         assert world.names().count("loop:start") == 1
         assert [name for name in world.names() if name in ENDS] == ["loop:end"]
@@ -255,12 +265,7 @@ class TestEvents:
         assert started.session == await world.session() != left
 
     async def test_also_a_run_that_is_cut_off(self, sqlite_database: Database, tmp_path: Path) -> None:
-        endless = Script(chunks=(TextDelta("Once upon"),), stalls=True)
-        world = World(sqlite_database, tmp_path, ScriptedProvider(scripts=[endless]))
-        work = await world.admit("tell me a story")
-        async with anyio.create_task_group() as group:
-            group.start_soon(world.run, work)
-            await until(lambda: bool(world.outbox.preview_text))
+        async with in_mid_story(sqlite_database, tmp_path) as (world, group):
             group.cancel_scope.cancel()
         assert [name for name in world.names() if name in ENDS] == ["loop:error"]
         failed = world.events[-1]

@@ -760,6 +760,17 @@ class TestReactive:
         assert len(life.contents) == 21
 
 
+async def near_a_compaction(life: Life) -> None:
+    """Talk until the first flush, which comes before a compaction does, and once more."""
+    while not life.flushes:
+        life.talk(1, 60)
+        life.begin()
+        await life.engine.before_call(life.load())
+    assert not life.of(CompactTriggered), "it is only near"
+    life.begin()
+    await life.engine.before_call(life.load())
+
+
 class TestFlush:
     @pytest.mark.requirement("G-21")
     async def test_notes_come_before_the_first_model_compaction_and_once_a_cycle(self) -> None:
@@ -779,13 +790,7 @@ class TestFlush:
     @pytest.mark.requirement("B-59")
     async def test_once_also_where_no_compaction_follows_yet(self) -> None:
         life = Life(flush=lambda: None)
-        while not life.flushes:
-            life.talk(1, 60)
-            life.begin()
-            await life.engine.before_call(life.load())
-        assert not life.of(CompactTriggered), "it is only near"
-        life.begin()
-        await life.engine.before_call(life.load())
+        await near_a_compaction(life)
         assert life.flushes == 1
 
     @pytest.mark.requirement("B-59")
@@ -794,13 +799,7 @@ class TestFlush:
             raise ProviderBusy("not now")
 
         life = Life(flush=fails)
-        while not life.flushes:
-            life.talk(1, 60)
-            life.begin()
-            await life.engine.before_call(life.load())
-        assert not life.of(CompactTriggered), "it is only near"
-        life.begin()
-        await life.engine.before_call(life.load())
+        await near_a_compaction(life)
         assert life.flushes == 1
         assert not life.of(MemoryFlushed)
 
