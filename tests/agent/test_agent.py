@@ -173,7 +173,6 @@ class TestReloads:
 ENDS = ("loop:end", "loop:error")
 
 
-@pytest.mark.requirement("B-46", "B-68", "B-69", "B-70", "B-73", "B-74", "B-75", "B-76", "B-92", "R-17", "R-45")
 @asynccontextmanager
 async def in_mid_story(database: Database, home: Path) -> AsyncIterator[tuple[World, TaskGroup]]:
     """A turn whose model has begun to speak and does not end; until the turn has ended."""
@@ -186,6 +185,7 @@ async def in_mid_story(database: Database, home: Path) -> AsyncIterator[tuple[Wo
         yield world, group
 
 
+@pytest.mark.requirement("B-46", "B-68", "B-69", "B-70", "B-73", "B-74", "B-75", "B-76", "B-92", "R-17", "R-45")
 class TestEvents:
     async def test_events_carry_what_they_promise(self, sqlite_database: Database, tmp_path: Path) -> None:
         provider = ScriptedProvider(scripts=[calls("echo", {"text": "a"}, text="Hm. "), says("Well done.")])
